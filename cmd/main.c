@@ -4,28 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/check.h"
-#include "cmd/command.h"
-#include "cmd/old_names.h"
-#include "cmd/report.h"
-#include "cmd/setup.h"
+#include "cmd/engine/check.h"
+#include "cmd/cli/command.h"
+#include "cmd/cli/old_names.h"
+#include "cmd/cli/report.h"
+#include "cmd/engine/setup.h"
 #include "core/base/error.h"
 #include "core/symbols/symbol_server.h"
 #include "core/bpf/closer.h"
 #include "core/isolation/sandbox.h"
 #include "core/base/text.h"
-
-#define OPTION_WIDTH 24
-
-static void print_option(FILE *stream, const struct argp_option *option)
-{
-	char text[64];
-
-	snprintf(text, sizeof(text), "%c%c%s--%s%s%s", option->key < 0x100 ? '-' : ' ',
-		 option->key < 0x100 ? option->key : ' ', option->key < 0x100 ? ", " : "  ",
-		 option->name, option->arg ? " " : "", option->arg ? option->arg : "");
-	fprintf(stream, "  %-*s %s\n", OPTION_WIDTH, text, option->doc);
-}
 
 static void print_help(FILE *stream)
 {
@@ -34,9 +22,7 @@ static void print_help(FILE *stream)
 	      stream);
 	for (size_t i = 0; i < n_commands; i++)
 		fprintf(stream, "  %-12s %s\n", commands[i].name, commands[i].summary);
-	fputs("\n", stream);
-	for (const struct argp_option *option = main_args.options; option->name; option++)
-		print_option(stream, option);
+	args_print_options(stream, main_args.options);
 	args_print_examples(stream, "iotrace", main_args.examples);
 }
 
@@ -49,35 +35,62 @@ static int usage_error(const char *before, const char *arg, const char *after, c
 	return report_error(&err);
 }
 
+/* The name closest to @arg, a subcommand or an option; NULL: none. */
+static const char *closest(const char *arg, struct text_close *close)
+{
+	*close = (struct text_close){ .wanted = arg };
+	if (arg[0] == '-') {
+		close->wanted = arg + strspn(arg, "-");
+		for (const struct args_option *o = main_args.options; o->name; o++)
+			text_close_add(close, o->name);
+	}
+	for (size_t i = 0; arg[0] != '-' && i < n_commands; i++)
+		text_close_add(close, commands[i].name);
+	return close->names[0][0] ? close->names[0] : NULL;
+}
+
 static int unknown(const char *arg)
 {
+	struct text_close close;
+	const char *name = closest(arg, &close);
+	char hint[128];
+
+	if (name)
+		snprintf(hint, sizeof(hint), "did you mean `iotrace %s%.32s`? See `iotrace --help`",
+			 arg[0] == '-' ? "--" : "", name);
 	return usage_error(arg[0] == '-' ? "unknown option " : "unknown subcommand ", arg, "",
-			   "see `iotrace --help`");
+			   name ? hint : "see `iotrace --help`");
 }
 
-/* The main option that @arg is, or NULL. */
-static const struct argp_option *main_option(const char *arg)
-{
-	for (const struct argp_option *option = main_args.options; option->name; option++)
-		if ((strncmp(arg, "--", 2) == 0 && strcmp(arg + 2, option->name) == 0) ||
-		    (arg[0] == '-' && arg[1] == option->key && !arg[2]))
-			return option;
-	return NULL;
-}
-
-/* @argv begins with what it was called by. */
+/* @argv begins with the name of the call. */
 static int run_subcommand(const char *subcommand, int argc, char **argv)
 {
+	const struct command_entry *command = command_find(subcommand);
 	char name[64];
 
-	for (size_t i = 0; i < n_commands; i++) {
-		if (strcmp(subcommand, commands[i].name) != 0)
-			continue;
-		snprintf(name, sizeof(name), "iotrace %s", commands[i].name);
-		argv[0] = name;
-		return tool_main(commands[i].command, argc, argv);
+	if (!command)
+		return unknown(subcommand);
+	snprintf(name, sizeof(name), "iotrace %s", command->name);
+	argv[0] = name;
+	return command->tool ? tool_main(command->tool, argc, argv) : command->run(argc, argv);
+}
+
+/* "help [SUBCOMMAND]", "version": options that are given as words. */
+static char **as_options(int argc, char **argv)
+{
+	static char help[] = "--help", version[] = "--version";
+	static char *words[] = { NULL, NULL, help, NULL };
+
+	if (strcmp(argv[1], "version") == 0) {
+		argv[1] = version;
+	} else if (strcmp(argv[1], "help") == 0 && argc == 2) {
+		argv[1] = help;
+	} else if (strcmp(argv[1], "help") == 0 && argc == 3) {
+		words[0] = argv[0];
+		words[1] = argv[2];
+		return words;
 	}
-	return unknown(subcommand);
+	return argv;
 }
 
 static int print_version(bool verbose)
@@ -99,13 +112,13 @@ static int print_version(bool verbose)
 	return report_stdout();
 }
 
-/* What there is without a subcommand: @argv begins with an option. */
+/* The command without a subcommand: @argv begins with an option. */
 static int run_main(int argc, char **argv)
 {
 	bool check = false, version = false, verbose = false, json = false;
 
 	for (int i = 0; i < argc; i++) {
-		const struct argp_option *option = main_option(argv[i]);
+		const struct args_option *option = args_find(main_args.options, argv[i]);
 
 		if (!option && i)
 			return usage_error("", argv[i], " cannot be used here",
@@ -138,7 +151,7 @@ static int run_main(int argc, char **argv)
 	return check_run(json ? FORMAT_JSON : FORMAT_TEXT, verbose);
 }
 
-/* Called by the name of the tool whose work @subcommand takes over. */
+/* Called by the name of the tool that @subcommand replaces. */
 static int run_old(const char *subcommand, const char *option, int argc, char **argv)
 {
 	char **more;
@@ -170,6 +183,7 @@ static int run_command(int argc, char **argv)
 		print_help(stderr);
 		return STATUS_USAGE;
 	}
+	argv = as_options(argc, argv);
 	return argv[1][0] == '-' ? run_main(argc - 1, argv + 1)
 				 : run_subcommand(argv[1], argc - 1, argv + 1);
 }

@@ -32,7 +32,7 @@ static bool is_there(const char *text)
 
 /* ---- text ---- */
 
-/* Each up to a NULL, escaped. */
+/* Strings up to a NULL, escaped. */
 static void text_pieces(struct sink *sink, const char *const *pieces)
 {
 	for (; *pieces; pieces++)
@@ -41,7 +41,7 @@ static void text_pieces(struct sink *sink, const char *const *pieces)
 
 #define TEXT(sink, ...) text_pieces(sink, (const char *const[]){ __VA_ARGS__, NULL })
 
-/* BEFORE, the reason, and the hint in parentheses; the line's end. */
+/* BEFORE, the reason, and the hint in parentheses; ends the line. */
 static void text_reason(struct sink *sink, const char *before, const char *why, const char *hint)
 {
 	if (is_there(why)) {
@@ -65,10 +65,10 @@ static void text_hook(struct sink *sink, const struct meta_hook *hook)
 
 static void text_kept(struct sink *sink, const struct check_kept *kept)
 {
-	sink_printf(sink, "    keeps%s%s:", *kept->when ? " " : "", kept->when);
+	sink_printf(sink, "    capabilities kept%s%s:", *kept->when ? " " : "", kept->when);
 	for (size_t i = 0; i < kept->n; i++)
 		sink_printf(sink, "%s %s", i ? "," : "", kept->names[i]);
-	sink_puts(sink, kept->n ? "\n" : " no capability\n");
+	sink_puts(sink, kept->n ? "\n" : " none\n");
 }
 
 static void text_subcommand(struct sink *sink, const struct check_subcommand *s, bool verbose)
@@ -85,10 +85,9 @@ static void text_subcommand(struct sink *sink, const struct check_subcommand *s,
 		     gap->what);
 		text_reason(sink, ": ", gap->why, gap->hint);
 	}
-	for (size_t i = 0; i < s->n_hooks; i++)
-		if (verbose || !s->hooks[i].reason)
-			text_hook(sink, &s->hooks[i]);
-	for (size_t i = 0; i < s->n_keeps; i++)
+	for (size_t i = 0; verbose && i < s->n_hooks; i++)
+		text_hook(sink, &s->hooks[i]);
+	for (size_t i = 0; verbose && i < s->n_keeps; i++)
 		text_kept(sink, &s->keeps[i]);
 }
 
@@ -107,6 +106,9 @@ static void text_report(struct sink *sink, const struct check_report *report, bo
 	sink_puts(sink, "\n");
 	for (size_t i = 0; i < report->n_subcommands; i++)
 		text_subcommand(sink, &report->subcommands[i], verbose);
+	if (!verbose)
+		sink_puts(sink,
+			  "\n-v also shows the hooks, and the capabilities that a run keeps.\n");
 }
 
 /* ---- JSON ---- */

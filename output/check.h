@@ -7,28 +7,28 @@
 #include "output/render.h"
 
 /* The results of `iotrace --check`, as text and as JSON.  All strings are untrusted; NULL and ""
- * are none. */
+ * mean none. */
 
 /* A property of the machine. */
 struct check_item {
 	const char *key;  /* JSON: "btf" */
 	const char *name; /* text: "BTF" */
 	bool ok;
-	const char *state;  /* "integrity", where that says more than yes or no */
-	const char *detail; /* if not ok, what is wrong */
+	const char *state;  /* "integrity", if the state is more than yes or no */
+	const char *detail; /* if not ok, the reason */
 	const char *hint;   /* what to do about it */
 };
 
 /* A limitation of a subcommand that works here. */
 struct check_gap {
-	char what[64]; /* the option: "-x"; "": it is not about an option */
+	char what[64]; /* the option: "-x"; "": not about an option */
 	char why[400];
 	char hint[400];
 };
 
 #define CHECK_NAMES 16
 
-/* Capabilities that a run does not give up. */
+/* Capabilities that a run keeps. */
 struct check_kept {
 	const char *when; /* "with -U"; "": always */
 	uint64_t set;	  /* the same as @names */
@@ -46,7 +46,7 @@ struct check_subcommand {
 	size_t n_gaps;
 	const struct meta_hook *hooks;
 	size_t n_hooks;
-	const struct check_kept *keeps; /* of one that works: the first is always */
+	const struct check_kept *keeps; /* for a working subcommand; always the first */
 	size_t n_keeps;
 };
 
@@ -63,8 +63,8 @@ bool check_all_work(const struct check_report *report);
 
 /*
  * JSON: one line, {"type":"check",...,"machine":{KEY:{"ok":...}},"subcommands":[...],"ok":...}.
- * Text: a line for each thing, with one for each hook in use; @verbose: and those that were passed
- * over.  Not for CSV.  Flushes.  0 or -errno of @stream.
+ * Text: a line for each item and each subcommand, and what is missing; @verbose: also the hooks, in
+ * use and rejected, and the capabilities.  Not for CSV.  Flushes. 0 or -errno of @stream.
  */
 int render_check(enum format format, FILE *stream, const struct check_report *report, bool verbose);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Escape names for text. */
 #include "core/base/text.h"
 #include "output/render_internal.h"
 
@@ -30,6 +31,21 @@ bool name_is_cut(struct name_walk *walk)
 		return false;
 	walk->rest = "";
 	return true;
+}
+
+size_t name_plain(struct name_walk *walk, size_t most)
+{
+	const char *text = walk->rest;
+	size_t n = 0;
+
+	if (most > walk->most)
+		most = walk->most;
+	while (n < most && text[n] >= ' ' && text[n] <= '~' && text[n] != '"' && text[n] != '\\' &&
+	       text[n] != ';')
+		n++;
+	walk->rest += n;
+	walk->most -= n;
+	return n;
 }
 
 bool name_next(struct name_walk *walk, char unit[ESCAPE_UNIT_SIZE])

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The flame graph. */
 #include "output/stacks.h"
 
 #include <errno.h>
@@ -13,14 +14,14 @@
 #define WIDTH	     1180.0 /* page_script.h has the same */
 #define FRAME_HEIGHT 17
 #define TOP	     60
-#define BOTTOM	     40
+#define BOTTOM	     44
 #define CHAR_WIDTH   6.7
 #define MAX_FRAMES   512
-#define MAX_NODES    (1U << 19) /* of 100 bytes; more are not drawn one by one */
+#define MAX_NODES    (1U << 19) /* in units of 100 bytes; more are merged into one */
 
 enum kind { KIND_ALL, KIND_DISK, KIND_LABEL, KIND_PROCESS, KIND_USER, KIND_KERNEL, KIND_REST };
 
-/* A node of the merged tree: what all stacks that came this way have in common. */
+/* A node of the merged tree: the common part of all stacks that pass through it. */
 struct node_key {
 	uint32_t parent; /* number */
 	uint32_t kind;
@@ -31,15 +32,15 @@ struct node_key {
 
 struct tree {
 	struct intern nodes; /* struct node_key; node 0 is above all */
-	uint64_t *sums;	     /* by node: of all that came this way */
-	uint64_t *writes;    /* the part that is written */
+	uint64_t *sums;	     /* by node: total of all stacks through it */
+	uint64_t *writes;    /* the written part of it */
 	uint32_t room;
-	uint32_t *sorted; /* all nodes: those with one parent together, by name */
-	uint32_t *first;  /* by node: where its children begin in sorted; [n] ends */
-	uint64_t least;	  /* narrower ones are put together, or left out */
+	uint32_t *sorted; /* all nodes: children of one parent together, by name */
+	uint32_t *first;  /* by node: index of its first child in sorted; [n] ends */
+	uint64_t least;	  /* narrower nodes are merged, or left out */
 	unsigned int depth;
 	enum stack_unit unit;
-	size_t cut; /* rows some of whose frames had no room */
+	size_t cut; /* rows with incomplete frames, for want of room */
 };
 
 static const struct node_key *key_of(const struct tree *t, uint32_t node)
@@ -69,14 +70,15 @@ static int grow_sums(struct tree *t, uint32_t node)
 	return 0;
 }
 
-/* What a row adds to the nodes on its way. */
+/* The values that a row adds to the nodes on its path. */
 struct amount {
 	uint64_t sum, writes;
 };
 
 #define NO_ROOM (INTERN_NONE - 1)
 
-/* The child of @parent, with @more; INTERN_NONE; NO_ROOM: what follows it belongs to @parent. */
+/* The child of @parent, with @more; INTERN_NONE; NO_ROOM: the rest of the row is counted in
+ * @parent. */
 static uint32_t add_node(struct tree *t, const struct node_key *key, const struct amount *more)
 {
 	int is_new = 0;
@@ -166,7 +168,7 @@ static int sort_nodes(struct tree *t)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < n; i++)
 		t->sorted[i] = i;
-	/* Node 0 stays in front: it is no child of its own. */
+	/* Node 0 stays in front: it is not a child of itself. */
 	qsort_r(t->sorted + 1, n - 1, sizeof(*t->sorted), by_parent, t);
 	for (uint32_t parent = 0; parent < n; parent++) {
 		t->first[parent] = at;
@@ -182,7 +184,7 @@ static int make_tree(struct tree *t, const struct stack_row *rows, size_t n)
 	const struct node_key all = { 0, KIND_ALL, 0, 0, "all" };
 	int r = add_node(t, &all, &(struct amount){ 0 }) == INTERN_NONE ? -ENOMEM : 0;
 
-	/* The largest, which are the last, have room first. */
+	/* The largest rows, which are last, get room first. */
 	for (size_t i = n; !r && i > 0; i--)
 		r = add_row(t, &rows[i - 1]);
 	if (!r)
@@ -201,7 +203,7 @@ static void free_tree(struct tree *t)
 	free(t->first);
 }
 
-/* The children of a node that are too narrow to be drawn: together they may be wide enough. */
+/* The children of a node that are too narrow to draw: together they may be wide enough. */
 struct rest {
 	struct amount amount;
 	uint32_t frames;
@@ -223,7 +225,7 @@ static bool rest_is_drawn(const struct tree *t, const struct rest *rest)
 	return rest->frames && rest->amount.sum >= t->least;
 }
 
-/* How many frames stand upon each other; a path has at most a disk, a process and two stacks. */
+/* The depth of the drawing; a path has at most a disk, a process and two stacks. */
 static unsigned int depth_of(const struct tree *t, uint32_t node)
 {
 	unsigned int deepest = 0;
@@ -259,7 +261,7 @@ static size_t shown_length(const char *name)
 #define HUE_READS  205
 #define HUE_WRITES 20
 
-/* The same name has the same shade everywhere; the kind gives how strong it is. */
+/* The same name has the same shade everywhere; the kind determines its strength. */
 static void put_colour(struct sink *sink, const struct node_key *key, unsigned int hue)
 {
 	static const struct {
@@ -361,7 +363,7 @@ static void put_rest(struct sink *sink, const struct tree *t, const struct rest 
 	put_frame(sink, t, &key, &rest->amount, from, level);
 }
 
-/* The rest stands right of its siblings. */
+/* The rest is to the right of its siblings. */
 static void put_tree(struct sink *sink, const struct tree *t, uint32_t node, uint64_t from,
 		     unsigned int level)
 {
@@ -380,7 +382,7 @@ static void put_tree(struct sink *sink, const struct tree *t, uint32_t node, uin
 	put_rest(sink, t, &rest, from, level + 1);
 }
 
-/* What the hues mean, in the middle below the heading. */
+/* The legend of the hues, centered below the heading. */
 static void put_legend(struct sink *sink, const struct tree *t)
 {
 	static const char *const names[][2] = { { "reads", "writes" },
@@ -402,7 +404,8 @@ static void put_legend(struct sink *sink, const struct tree *t)
 	sink_puts(sink, "</g>\n");
 }
 
-static void put_head(struct sink *sink, const struct tree *t, const char *title)
+static void put_head(struct sink *sink, const struct tree *t, const char *title,
+		     const char *caption)
 {
 	unsigned int height = TOP + t->depth * FRAME_HEIGHT + BOTTOM;
 
@@ -419,7 +422,7 @@ static void put_head(struct sink *sink, const struct tree *t, const char *title)
 			".w { pointer-events: none }\n"
 			".hit, .hit + .w { fill: #e800e8 }\n"
 			"#head { font-size: 16px; text-anchor: middle }\n"
-			"#reset, #search { cursor: pointer; text-decoration: underline }\n"
+			"#reset, #flip, #search { cursor: pointer; text-decoration: underline }\n"
 			"#search, #matched { text-anchor: end }\n"
 			"</style>\n"
 			"<rect width=\"100%\" height=\"100%\" fill=\"#fbfaf7\"/>\n"
@@ -427,18 +430,21 @@ static void put_head(struct sink *sink, const struct tree *t, const char *title)
 	put_xml(sink, title, SIZE_MAX);
 	if (t->cut)
 		sink_printf(sink, " (%zu small rows without all frames)", t->cut);
-	sink_puts(sink, "</text>\n<text id=\"reset\" x=\"10\" y=\"46\" style=\"display:none\">"
-			"Reset zoom</text>\n<text id=\"search\" x=\"1190\" y=\"46\" "
-			"style=\"display:none\">Search</text>\n");
+	sink_puts(sink,
+		  "</text>\n<text id=\"reset\" x=\"10\" y=\"46\" style=\"display:none\">"
+		  "Reset zoom</text>\n<text id=\"flip\" x=\"110\" y=\"46\" "
+		  "style=\"display:none\">Icicle</text>\n<text id=\"search\" x=\"1190\" y=\"46\" "
+		  "style=\"display:none\">Search</text>\n");
 	put_legend(sink, t);
+	put_caption(sink, caption, 10, height - BOTTOM + 14, WIDTH);
 	sink_printf(sink,
 		    "<text id=\"details\" x=\"10\" y=\"%u\"> </text>\n"
 		    "<text id=\"matched\" x=\"1190\" y=\"%u\"> </text>\n",
 		    height - 14, height - 14);
 }
 
-int stacks_svg(FILE *stream, const char *title, enum stack_unit unit, const struct stack_row *rows,
-	       size_t n)
+int stacks_svg(FILE *stream, const char *title, const char *caption, enum stack_unit unit,
+	       const struct stack_row *rows, size_t n)
 {
 	struct sink sink = { .stream = stream };
 	struct tree t = { .unit = unit };
@@ -446,7 +452,7 @@ int stacks_svg(FILE *stream, const char *title, enum stack_unit unit, const stru
 
 	if (!r) {
 		t.depth = depth_of(&t, 0);
-		put_head(&sink, &t, title);
+		put_head(&sink, &t, title, caption);
 		put_tree(&sink, &t, 0, 0, 0);
 		sink_puts(&sink, "<script><![CDATA[\n");
 		sink_puts(&sink, page_script);

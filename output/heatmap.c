@@ -7,7 +7,7 @@
 
 #include "core/base/clock.h"
 
-/* ---- what is kept ---- */
+/* ---- the stored data ---- */
 
 struct heatmap *heatmap_new(size_t most)
 {
@@ -31,7 +31,7 @@ void heatmap_free(struct heatmap *h)
 	free(h);
 }
 
-/* Each two columns become one. */
+/* Merges each two columns into one. */
 static void halve(struct heatmap *h)
 {
 	for (size_t i = 0; i < h->n / 2; i++) {
@@ -108,7 +108,7 @@ int heatmap_add(struct heatmap *h, const char *name, const struct hist *times)
 
 #define COARSEST_STEP 32u /* four powers of two in a row */
 
-/* The slots in use; false: none is. */
+/* The range of slots in use; false: none. */
 static bool find_slots(const struct heatmap *h, unsigned int *first, unsigned int *last)
 {
 	*first = HIST_FINE_SLOTS;
@@ -211,6 +211,11 @@ double heatmap_place(const struct heatmap_picture *p, uint64_t ns)
 	       p->first_row;
 }
 
+void heatmap_plain(struct heatmap *h)
+{
+	h->plain = true;
+}
+
 /* ---- levels ---- */
 
 /* 8 times the binary logarithm, in steps; @value is not 0. */
@@ -248,9 +253,12 @@ uint64_t heatmap_level_least(const struct heatmap_picture *p, unsigned int level
 
 /* ---- texts ---- */
 
-const char *heatmap_time(uint64_t ns, char *buf, size_t size)
+const char *heatmap_value(const struct heatmap *h, uint64_t ns, char *buf, size_t size)
 {
-	static const char *const units[] = { "ns", "us", "ms", "s" };
+	static const char *const times[] = { "ns", "us", "ms", "s" }, *const numbers[] = { "", "k",
+											   "M",
+											   "G" };
+	const char *const *units = h->plain ? numbers : times;
 	double value = (double)ns;
 	size_t unit = 0;
 

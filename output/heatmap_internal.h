@@ -18,21 +18,22 @@ struct heatmap {
 	uint64_t starts[HEATMAP_COLUMNS], ends[HEATMAP_COLUMNS]; /* ns since the epoch */
 	size_t n;						 /* columns */
 	int32_t utc_offset;					 /* of the last interval */
+	bool plain;						 /* numbers, not times */
 	uint64_t per_column, in_last;				 /* intervals */
-	struct heatmap_map maps[HEATMAP_MAPS + 1];		 /* and (other) */
+	struct heatmap_map maps[HEATMAP_MAPS + 1];		 /* including (other) */
 	size_t n_maps, most_maps;
 };
 
-/* What is drawn of it. */
+/* The part that is drawn. */
 struct heatmap_picture {
 	const struct heatmap *h;
-	size_t merge, columns;	      /* of the heat map in one of the picture */
+	size_t merge, columns;	      /* of the heat map per column of the picture */
 	unsigned int step;	      /* fine slots in a row */
-	unsigned int first_row, rows; /* from the lowest that is not empty */
+	unsigned int first_row, rows; /* from the lowest row with counts */
 	uint64_t most;		      /* in a cell; 0: all are empty */
 };
 
-/* One of at most @most_columns and @most_rows. */
+/* Makes a picture of at most @most_columns and @most_rows. */
 struct heatmap_picture heatmap_picture(const struct heatmap *h, size_t most_columns,
 				       unsigned int most_rows);
 
@@ -41,19 +42,20 @@ void heatmap_column(const struct heatmap_picture *p, size_t map, size_t column, 
 uint64_t heatmap_column_start(const struct heatmap_picture *p, size_t column);
 uint64_t heatmap_column_end(const struct heatmap_picture *p, size_t column);
 
-/* How many of @column's times are in row @row of the picture, the lowest is 0; the bounds of it. */
+/* The number of @column's times in row @row of the picture, the lowest is 0; the bounds of the
+ * row. */
 uint64_t heatmap_cell(const struct heatmap_picture *p, const struct hist *column, unsigned int row);
 void heatmap_row_bounds(const struct heatmap_picture *p, unsigned int row, uint64_t *lo,
 			uint64_t *hi);
 
-/* Where a time lies: rows from the bottom of the picture; below 0 or above it if it is outside. */
+/* The row of a time, from the bottom of the picture; below 0 or above the top if it is outside. */
 double heatmap_place(const struct heatmap_picture *p, uint64_t ns);
 
-/* 0: @count is 0; up to HEATMAP_LEVELS; and the least count of a level. */
+/* The level of @count: 0 for 0, up to HEATMAP_LEVELS; and the least count of a level. */
 unsigned int heatmap_level(const struct heatmap_picture *p, uint64_t count);
 uint64_t heatmap_level_least(const struct heatmap_picture *p, unsigned int level);
 
-/* "1.05ms", three digits. */
-const char *heatmap_time(uint64_t ns, char *buf, size_t size);
+/* "1.05ms", three digits; of a plain number "1.05M". */
+const char *heatmap_value(const struct heatmap *h, uint64_t value, char *buf, size_t size);
 
 #endif

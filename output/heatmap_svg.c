@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The heat map as a picture. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -12,10 +13,10 @@
 #define TOP	    70.0
 #define HEIGHT	    400.0 /* at least; of a map */
 #define MAX_ROWS    50u
-#define MAX_COLUMNS 240 /* of all maps together: with more the file is too large */
+#define MAX_COLUMNS 240 /* of all maps together: more would make the file too large */
 #define LABEL_GAP   13.0
 
-/* Darker the more there are: told apart by lightness alone, also by the colour-blind. */
+/* Darker for higher counts: distinguished by lightness alone, also for the colour-blind. */
 static const char *const colours[HEATMAP_LEVELS + 1] = {
 	"", "#fde8a9", "#fcc66c", "#f79a4d", "#e36c4b", "#bf4161", "#8c2672", "#551a6e", "#1d0f45",
 };
@@ -37,7 +38,7 @@ static double place_y(const struct drawing *d, uint64_t ns)
 	return d->height - heatmap_place(d->p, ns) * d->row;
 }
 
-/* A colour of a map is one line, of strokes as wide as a row; units are cells. */
+/* A colour of a map is one path, with strokes as wide as a row; units are cells. */
 static void put_level(const struct drawing *d, size_t map, unsigned int level)
 {
 	bool any = false;
@@ -103,7 +104,7 @@ static void put_counts(const struct drawing *d, const struct hist *column)
 	sink_puts(d->sink, "\"");
 }
 
-/* What is shown of a column when the pointer is over it. */
+/* The text of a column under the pointer. */
 static void put_column(const struct drawing *d, size_t map, size_t i)
 {
 	char from[CLOCK_TEXT_SIZE], to[CLOCK_TEXT_SIZE], p50[24], p99[24];
@@ -117,9 +118,10 @@ static void put_column(const struct drawing *d, size_t map, size_t i)
 		    clock_time(heatmap_column_start(d->p, i), d->p->h->utc_offset, from),
 		    clock_time(heatmap_column_end(d->p, i), d->p->h->utc_offset, to), column.count);
 	if (column.count)
-		sink_printf(d->sink, ", p50 %s, p99 %s",
-			    heatmap_time(hist_percentile(&column, 500), p50, sizeof(p50)),
-			    heatmap_time(hist_percentile(&column, 990), p99, sizeof(p99)));
+		sink_printf(
+		    d->sink, ", p50 %s, p99 %s",
+		    heatmap_value(d->p->h, hist_percentile(&column, 500), p50, sizeof(p50)),
+		    heatmap_value(d->p->h, hist_percentile(&column, 990), p99, sizeof(p99)));
 	sink_puts(d->sink, "</title></rect>\n");
 }
 
@@ -162,7 +164,7 @@ static void put_map(const struct drawing *d, size_t map)
 	sink_puts(d->sink, "</g>\n");
 }
 
-/* At 1, 10, 100 ...; where that leaves too few, at 2 and 5 times these, too. */
+/* At 1, 10, 100 ...; if that gives too few, at 2 and 5 times these, too. */
 static void put_labels(const struct drawing *d)
 {
 	static const unsigned int steps[] = { 1, 2, 5 };
@@ -180,7 +182,7 @@ static void put_labels(const struct drawing *d)
 				    "<path class=\"grid\" d=\"M%.0f %.1fh5\"/><text class=\"end\" "
 				    "x=\"%.0f\" y=\"%.1f\">%s</text>\n",
 				    LEFT - 5, y, LEFT - 8, y + 4,
-				    heatmap_time(power * steps[i], text, sizeof(text)));
+				    heatmap_value(d->p->h, power * steps[i], text, sizeof(text)));
 			before = y;
 		}
 	}
@@ -202,7 +204,8 @@ static void put_legend(const struct drawing *d)
 		before = least;
 		x += least < 10000000 ? 90 : 160;
 	}
-	x += 20;
+	sink_printf(d->sink, "<text x=\"%.0f\" y=\"%.0f\">or more operations</text>\n", x, y + 10);
+	x += 140;
 	sink_printf(d->sink,
 		    "<path class=\"line p50\" d=\"M%.0f %.0fh24\"/><text x=\"%.0f\" y=\"%.0f\">p50"
 		    "</text><path class=\"line p99\" d=\"M%.0f %.0fh24\"/><text x=\"%.0f\" "
@@ -210,16 +213,17 @@ static void put_legend(const struct drawing *d)
 		    x, y + 6, x + 30, y + 10, x + 70, y + 6, x + 100, y + 10);
 }
 
-static void put_head(const struct drawing *d, const char *title)
+static void put_head(const struct drawing *d, const char *title, const char *caption)
 {
-	double height = TOP + d->height + 74;
+	double height = TOP + d->height + 92;
 
 	sink_printf(d->sink,
 		    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
 		    "<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" width=\"1200\" "
 		    "height=\"%.0f\" viewBox=\"0 0 1200 %.0f\" data-step=\"%u\" data-first=\"%u\" "
-		    "data-rows=\"%u\">\n",
-		    height, height, d->p->step, d->p->first_row, d->p->rows);
+		    "data-rows=\"%u\"%s>\n",
+		    height, height, d->p->step, d->p->first_row, d->p->rows,
+		    d->p->h->plain ? " data-units=\" k M G\"" : "");
 	sink_puts(d->sink, "<style>\n"
 			   "text { font: 11px monospace; fill: #111 }\n"
 			   ".end { text-anchor: end }\n"
@@ -247,9 +251,10 @@ static void put_head(const struct drawing *d, const char *title)
 	    "<text id=\"details\" x=\"%.0f\" y=\"%.0f\"> </text>\n"
 	    "<text id=\"matched\" class=\"end\" x=\"%.0f\" y=\"%.0f\"> </text>\n",
 	    LEFT, LEFT + WIDTH, LEFT, height - 12, LEFT + WIDTH, height - 12);
+	put_caption(d->sink, caption, LEFT, height - 30, WIDTH);
 }
 
-int heatmap_svg(const struct heatmap *h, const char *title, FILE *stream)
+int heatmap_svg(const struct heatmap *h, const char *title, const char *caption, FILE *stream)
 {
 	size_t maps = h->n_maps ? h->n_maps : 1;
 	struct heatmap_picture p = heatmap_picture(h, MAX_COLUMNS / maps, MAX_ROWS);
@@ -259,7 +264,7 @@ int heatmap_svg(const struct heatmap *h, const char *title, FILE *stream)
 	d.width = (WIDTH - (double)(maps - 1) * GAP) / (double)maps;
 	d.column = d.width / (double)(p.columns ? p.columns : 1);
 	d.row = d.height / (double)(p.rows ? p.rows : 1);
-	put_head(&d, title);
+	put_head(&d, title, caption);
 	for (size_t map = 0; map < h->n_maps; map++)
 		put_map(&d, map);
 	if (p.most) {

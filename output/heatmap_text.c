@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The heat map on a terminal. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/clock.h"
 #include "output/heatmap_internal.h"
 
-#define LABEL_WIDTH  8u /* of a row, with the space behind it */
+#define LABEL_WIDTH  8u /* of a row label, with the space after it */
 #define WIDEST_CELL  8u
-#define LEAST_WIDTH  20u /* of a map; fewer than all stand side by side then */
-#define LINES_AROUND 3u	 /* title, legend, the cursor's own */
+#define LEAST_WIDTH  20u /* of a map; with fewer columns all are side by side */
+#define LINES_AROUND 3u	 /* title, legend, the cursor's line */
 #define MAP_LINES    2u	 /* of names and times, for each row of maps */
 #define LEAST_ROWS   3u
 #define MAX_ROWS     40u
 #define CLOCK_WIDTH  8u
 
-/* Lighter the more there are: told apart by lightness alone, also by the colour-blind. */
+/* Lighter for higher counts: distinguished by lightness alone, also for the colour-blind. */
 static const unsigned char colours[HEATMAP_LEVELS + 1] = { 0, 17, 54, 91, 132, 172, 214, 222, 230 };
 #define FIRST_LIGHT 5 /* levels from here on need dark text */
 static const char characters[] = " .:*oO#%@";
 
-/* How one is drawn. */
+/* The layout of a drawing. */
 struct layout {
 	struct sink *sink;
 	const struct heatmap_picture *p;
@@ -66,7 +68,7 @@ static void put_cells(const struct layout *l, unsigned int level, char mark)
 		sink_puts(l->sink, "\033[0m");
 }
 
-/* Of a percentile that lies in @row. */
+/* The percentile that lies in @row. */
 static char mark_of(const struct layout *l, const struct hist *column, unsigned int row)
 {
 	static const struct {
@@ -74,10 +76,10 @@ static char mark_of(const struct layout *l, const struct hist *column, unsigned 
 		char mark;
 	} lines[] = { { 990, '=' }, { 500, '-' } };
 
-	for (size_t i = 0; column->count && i < sizeof(lines) / sizeof(lines[0]); i++) {
+	for (size_t i = 0; column->count && i < ARRAY_SIZE(lines); i++) {
 		double place = heatmap_place(l->p, hist_percentile(column, lines[i].permille));
 
-		/* Below the first row if a recording's maximum is none of its times. */
+		/* Below the first row if a recording's maximum does not match its times. */
 		if (place >= row && place < row + 1.0)
 			return lines[i].mark;
 	}
@@ -90,7 +92,8 @@ static void put_row(const struct layout *l, size_t first, unsigned int row)
 	char label[24];
 
 	heatmap_row_bounds(l->p, row, &lo, &hi);
-	sink_printf(l->sink, "%*s ", (int)LABEL_WIDTH - 1, heatmap_time(lo, label, sizeof(label)));
+	sink_printf(l->sink, "%*s ", (int)LABEL_WIDTH - 1,
+		    heatmap_value(l->p->h, lo, label, sizeof(label)));
 	for (size_t k = first; k < first + l->maps && k < l->p->h->n_maps; k++) {
 		size_t left = map_width(l) - l->cell * l->p->columns;
 		struct hist column;
@@ -106,7 +109,7 @@ static void put_row(const struct layout *l, size_t first, unsigned int row)
 	sink_puts(l->sink, "\n");
 }
 
-/* @name: their names, else their times. */
+/* @name: the names of the maps; otherwise their times. */
 static void put_line(const struct layout *l, size_t first, bool names)
 {
 	const struct heatmap_picture *p = l->p;
@@ -154,7 +157,7 @@ static void put_legend(const struct layout *l)
 	sink_puts(l->sink, " -p50 =p99\n");
 }
 
-/* Of a map, where @groups of them stand one above the other: as many as fit. */
+/* The rows of a map, with @groups of maps above each other: as many as fit. */
 static unsigned int rows_of(size_t high, size_t groups)
 {
 	size_t around = LINES_AROUND + groups * MAP_LINES;

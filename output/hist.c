@@ -8,7 +8,7 @@
 
 #define FINE_PER_POWER (1u << HIST_FINE_BITS)
 #define BAR_WIDTH      40u
-/* bcc widens the picture once a bound no longer fits 32 bits. */
+/* bcc widens the picture once a bound does not fit 32 bits. */
 #define FIRST_LONG_SLOT 32u
 
 /* Position of the highest bit; @value is not 0. */
@@ -62,17 +62,7 @@ void hist_log2_bounds(unsigned int slot, uint64_t *lo, uint64_t *hi)
 	*hi = (1ull << slot << 1) - 1;
 }
 
-void hist_add(struct hist *h, uint64_t ns, uint64_t unit_ns)
-{
-	h->count++;
-	h->total += ns;
-	if (ns > h->max)
-		h->max = ns;
-	h->fine[hist_fine_slot(ns)]++;
-	h->log2[hist_log2_slot(ns / unit_ns)]++;
-}
-
-/* Of a recording they may be anything. */
+/* A recording may contain anything. */
 static void add_bounded(uint64_t *sum, uint64_t more)
 {
 	if (__builtin_add_overflow(*sum, more, sum))
@@ -136,8 +126,8 @@ static uint64_t sum(const uint64_t *slots, unsigned int n)
 	return total;
 }
 
-/* What stands for the values of a slot.  Only the middle is never further than half a slot,
- * 1/16, from each of them, wherever in the slot they lie. */
+/* The representative of a slot's values.  Only the middle is never further than half a slot, 1/16,
+ * from each value of the slot. */
 static uint64_t slot_value(const struct hist *h, unsigned int slot, bool last)
 {
 	uint64_t lo, hi;
@@ -153,14 +143,16 @@ static uint64_t slot_value(const struct hist *h, unsigned int slot, bool last)
 	return lo + (hi - lo) / 2;
 }
 
-uint64_t hist_percentile(const struct hist *h, unsigned int permille)
+/* The slot of the percentile; *@last: it is the slot of the last of the counts.  HIST_FINE_SLOTS:
+ * an empty histogram. */
+static unsigned int percentile_slot(const struct hist *h, unsigned int permille, bool *last)
 {
-	/* The slots' own sum: a snapshot taken while programs count may differ from count. */
+	/* The sum of the slots: a snapshot taken while programs count may differ from count. */
 	uint64_t total = sum(h->fine, HIST_FINE_SLOTS), rank, below = 0;
 	unsigned int slot;
 
 	if (!total)
-		return 0;
+		return HIST_FINE_SLOTS;
 	if (permille > 1000)
 		permille = 1000;
 
@@ -174,7 +166,28 @@ uint64_t hist_percentile(const struct hist *h, unsigned int permille)
 		if (below >= rank)
 			break;
 	}
-	return slot_value(h, slot, rank == total);
+	*last = rank == total;
+	return slot;
+}
+
+uint64_t hist_percentile(const struct hist *h, unsigned int permille)
+{
+	bool last;
+	unsigned int slot = percentile_slot(h, permille, &last);
+
+	return slot == HIST_FINE_SLOTS ? 0 : slot_value(h, slot, last);
+}
+
+uint64_t hist_percentile_low(const struct hist *h, unsigned int permille)
+{
+	uint64_t lo, hi;
+	bool last;
+	unsigned int slot = percentile_slot(h, permille, &last);
+
+	if (slot == HIST_FINE_SLOTS)
+		return 0;
+	hist_fine_bounds(slot, &lo, &hi);
+	return last || h->max < lo ? h->max : lo;
 }
 
 uint64_t hist_slots_total(const struct hist *h)
@@ -192,12 +205,13 @@ static unsigned int slots_in_use(const struct hist *h)
 	return n;
 }
 
-static uint64_t largest(const struct hist *h)
+/* The largest slot from @first on. */
+static uint64_t largest(const struct hist *h, unsigned int first)
 {
 	uint64_t max = 0;
 	unsigned int i;
 
-	for (i = 0; i < HIST_LOG2_SLOTS; i++) {
+	for (i = first; i < HIST_LOG2_SLOTS; i++) {
 		if (h->log2[i] > max)
 			max = h->log2[i];
 	}
@@ -210,29 +224,57 @@ static unsigned int bar_length(uint64_t value, uint64_t max, unsigned int width)
 		value /= width;
 		max /= width;
 	}
-	return (unsigned int)(value * width / max);
+	return max ? (unsigned int)(value * width / max) : 0;
 }
 
-int hist_print(const struct hist *h, const char *unit, FILE *stream)
+static void print_line(struct sink *sink, uint64_t lo, uint64_t hi, uint64_t count, uint64_t max,
+		       bool wide)
 {
 	static const char stars[] = "****************************************";
-	struct sink sink = { .stream = stream };
-	unsigned int i, n = slots_in_use(h);
-	uint64_t lo, hi, max = largest(h);
-	bool wide = n > FIRST_LONG_SLOT;
+	unsigned int width = wide ? BAR_WIDTH / 2 : BAR_WIDTH; /* like bcc's: it fits 80 columns */
 	int bound = wide ? 20 : 10;
-	unsigned int width = wide ? BAR_WIDTH / 2 : BAR_WIDTH; /* as bcc's: it fits 80 columns */
+
+	sink_printf(sink, "%*" PRIu64 " -> %-*" PRIu64 " : %-8" PRIu64 " |%-*.*s|\n", bound, lo,
+		    bound, hi, count, (int)width, (int)bar_length(count, max, width), stars);
+}
+
+static int print(const struct hist *h, const char *unit, bool plain, FILE *stream)
+{
+	struct sink sink = { .stream = stream };
+	unsigned int i = plain, n = slots_in_use(h);
+	uint64_t lo, hi, max = largest(h, i);
+	uint64_t zeros = h->fine[0] < h->log2[0] ? h->fine[0] : h->log2[0];
+	uint64_t ones = h->log2[0] - zeros;
+	bool wide = n > FIRST_LONG_SLOT;
 
 	if (!n)
 		return 0;
 
 	sink_printf(&sink, "%*s%-*s : count     distribution\n", wide ? 15 : 5, "", wide ? 29 : 19,
 		    unit);
-	for (i = 0; i < n; i++) {
+	if (plain) {
+		max = zeros > max ? zeros : max;
+		max = ones > max ? ones : max;
+		if (zeros)
+			print_line(&sink, 0, 0, zeros, max, wide);
+		if (ones || (zeros && n > 1))
+			print_line(&sink, 1, 1, ones, max, wide);
+		while (!h->log2[0] && !h->log2[i])
+			i++;
+	}
+	for (; i < n; i++) {
 		hist_log2_bounds(i, &lo, &hi);
-		sink_printf(&sink, "%*" PRIu64 " -> %-*" PRIu64 " : %-8" PRIu64 " |%-*.*s|\n",
-			    bound, lo, bound, hi, h->log2[i], (int)width,
-			    (int)bar_length(h->log2[i], max, width), stars);
+		print_line(&sink, lo, hi, h->log2[i], max, wide);
 	}
 	return sink_result(&sink);
+}
+
+int hist_print(const struct hist *h, const char *unit, FILE *stream)
+{
+	return print(h, unit, false, stream);
+}
+
+int hist_print_plain(const struct hist *h, const char *unit, FILE *stream)
+{
+	return print(h, unit, true, stream);
 }

@@ -6,10 +6,10 @@
 #include <stdio.h>
 
 /*
- * A latency histogram.  Two resolutions:
+ * A latency histogram in two resolutions:
  * - fine: every power of two cut into 8 equal slots (values below 8 have a slot each), for
- *   percentiles that are right to 1/16;
- * - log2: what people read.  Slot 0 is 0..1, slot i is 2^i .. 2^(i+1)-1.
+ *   percentiles that are accurate to 1/16;
+ * - log2: for display.  Slot 0 is 0..1, slot i is 2^i .. 2^(i+1)-1.
  */
 #define HIST_FINE_BITS	3
 #define HIST_FINE_SLOTS 336 /* msb 0..43: up to 4.8 hours in ns; above that the last slot */
@@ -20,7 +20,7 @@ struct hist {
 	uint64_t total;			/* ns */
 	uint64_t max;			/* ns */
 	uint64_t fine[HIST_FINE_SLOTS]; /* by ns */
-	uint64_t log2[HIST_LOG2_SLOTS]; /* by the unit it is shown in */
+	uint64_t log2[HIST_LOG2_SLOTS]; /* by the displayed unit */
 };
 
 /* The slot of a value; the probes compute the same (probes/hist.h). */
@@ -30,27 +30,28 @@ unsigned int hist_log2_slot(uint64_t value);
 void hist_fine_bounds(unsigned int slot, uint64_t *lo, uint64_t *hi);
 void hist_log2_bounds(unsigned int slot, uint64_t *lo, uint64_t *hi);
 
-/* Adds one value of @ns nanoseconds, shown in units of @unit_ns (1, 1000, 1000000). */
-void hist_add(struct hist *h, uint64_t ns, uint64_t unit_ns);
-
-/* Adds to @h what @now has more than @before, an earlier state of it; NULL: all.  The maximum of
- * what came in between is not known: it is no more than @now's, and than its highest slot holds. */
+/* Adds the difference between @now and @before, an earlier state of it, to @h; @before NULL: all of
+ * @now.  The maximum of the difference is unknown: it is at most @now's, and at most the end of the
+ * highest slot in use. */
 void hist_add_growth(struct hist *h, const struct hist *now, const struct hist *before);
 
 /*
- * The maximum may be one of two times that were noted at the same moment, and not the longer one: a
- * program stores it after a comparison, and may be preempted in between (7.0).  No less than the
- * longest time's slot, it is right to 1/8.
+ * Corrects the maximum.  If two times were stored at the same moment it may be the shorter one: a
+ * program stores it after a comparison, and may be preempted in between (7.0).  Raised to the
+ * longest time's slot, it is accurate to 1/8.
  */
 void hist_raise_max(struct hist *h);
 
-/* Fills log2[] from fine[]: exact only for unit 1 (nanoseconds), which is what it is for. */
+/* Fills log2[] from fine[]: exact only for unit 1 (nanoseconds), its purpose. */
 void hist_log2_from_fine(struct hist *h);
 
-/* The value (ns) at or below which @permille of 1000 of the counts lie, right to 1/16: the middle
- * of its fine slot, never above max; max itself when it is the last of the counts that is asked
- * for.  0 for an empty histogram. */
+/* The value (ns) at or below which @permille of 1000 of the counts lie, accurate to 1/16: the
+ * middle of its fine slot, never above max; max itself if the last of the counts is requested. 0
+ * for an empty histogram. */
 uint64_t hist_percentile(const struct hist *h, unsigned int permille);
+
+/* The same, but the lowest value of the slot; max itself if the last of the counts is requested. */
+uint64_t hist_percentile_low(const struct hist *h, unsigned int permille);
 
 /* Sum of log2[]. */
 uint64_t hist_slots_total(const struct hist *h);
@@ -63,5 +64,9 @@ uint64_t hist_slots_total(const struct hist *h);
  * Returns 0 or -errno of the stream; errors of buffered data come later (render_flush()).
  */
 int hist_print(const struct hist *h, const char *unit, FILE *stream);
+
+/* The same of numbers that are no times: 0 has a line of its own, and the picture begins at the
+ * first line that is not empty. */
+int hist_print_plain(const struct hist *h, const char *unit, FILE *stream);
 
 #endif

@@ -15,8 +15,7 @@
 #define LABELS_MAX  16
 #define LABEL_SHOWN 256 /* of a label, in characters */
 
-/* Rows of METRICS_OTHER that have room in any case: this many operations, and one for all others.
- */
+/* Rows of METRICS_OTHER with reserved room: this many operations, and one for all others. */
 #define OTHERS 4
 #define AGE_NS (60 * NS_PER_SEC)
 
@@ -25,11 +24,11 @@ const char *const metrics_content_types[] = {
 	[METRICS_OPENMETRICS] = "application/openmetrics-text; version=1.0.0; charset=utf-8",
 };
 
-/* A family.  Its values are at @at in struct series. */
+/* A metric family.  Its values are at @at in struct series. */
 struct metric {
 	char name[NAME_SIZE]; /* without _total */
 	const struct column *column;
-	const char *unit; /* "seconds", "bytes"; "": of none that is in the name */
+	const char *unit; /* "seconds", "bytes"; "": no unit in the name */
 	size_t at;
 };
 
@@ -47,12 +46,12 @@ enum {
 struct series {
 	char *labels;
 	size_t size;	   /* of labels */
-	uint64_t recent;   /* what it did lately: its first metric, halved each AGE_NS */
-	bool reserved;	   /* room was set apart for it: METRICS_OTHER */
-	uint64_t ended_ns; /* when it made room: it is not shown, and back only after kept_ns */
+	uint64_t recent;   /* recent activity: its first metric, halved each AGE_NS */
+	bool reserved;	   /* its room is reserved: METRICS_OTHER */
+	uint64_t ended_ns; /* when it was evicted: hidden, and back only after kept_ns */
 	bool changed;	   /* since the last metrics_end() */
-	bool written;	   /* since the last row that it took */
-	uint64_t since_ns; /* when its object was found gone, and had not changed; 0: it is not */
+	bool written;	   /* since its last row */
+	uint64_t since_ns; /* when its object was found gone, unchanged since; 0: it is not */
 	uint64_t values[];
 };
 
@@ -67,7 +66,7 @@ struct metrics_source {
 	struct metric *metrics;
 	size_t n_metrics, n_values;
 	size_t lines;		/* of one row */
-	size_t used;		/* lines, but for reserved ones */
+	size_t used;		/* lines, except reserved ones */
 	size_t n_ended;		/* series with an ended_ns */
 	unsigned int n_others;	/* reserved rows by operation and the like */
 	uint64_t limited;	/* rows without room */
@@ -77,7 +76,7 @@ struct metrics_source {
 };
 
 struct metrics {
-	size_t most, used; /* used: with all that is reserved */
+	size_t most, used; /* in use, including reserved lines */
 	size_t reserved;
 	uint64_t weights; /* of all sources */
 	uint64_t kept_ns, aged_ns;
@@ -90,9 +89,9 @@ struct metrics {
 
 struct label_name {
 	const char *key, *name;
-	bool few;   /* values: kept by the series of the others */
+	bool few;   /* values: stored in the series of the others */
 	bool first; /* of the labels: the others belong to it */
-	bool any;   /* value: also what METRICS_OTHER says */
+	bool any;   /* value: METRICS_OTHER has it too */
 };
 
 static const struct label_name label_names[] = {
@@ -107,7 +106,7 @@ static const struct label_name label_names[] = {
 
 static const struct label_name *label_name(const char *key)
 {
-	for (size_t i = 0; i < sizeof(label_names) / sizeof(label_names[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(label_names); i++)
 		if (strcmp(label_names[i].key, key) == 0)
 			return &label_names[i];
 	return NULL;
@@ -132,7 +131,7 @@ static void append(char name[NAME_SIZE], const char *word, size_t len)
 		snprintf(name + used, NAME_SIZE - used, "_%s", part);
 }
 
-/* What stands for the column, without its unit. */
+/* The name of the column, without its unit. */
 static const char *stem(const struct column *column, size_t *len)
 {
 	const char *word = column->metric
@@ -165,7 +164,7 @@ static void name_metric(struct metric *metric, const char *prefix, const struct 
 	before = strlen(metric->name);
 	append(metric->name, word, len);
 	append(metric->name, metric->unit, strlen(metric->unit));
-	/* A key that says no more than the prefix. */
+	/* A key that repeats the prefix. */
 	if (!metric->name[before])
 		append(metric->name, column->unit, strlen(column->unit));
 }
@@ -223,7 +222,7 @@ static bool is_metric(const struct column *column)
 	return column->role == ROLE_COUNTER || (column->role == ROLE_HISTOGRAM && is_time(column));
 }
 
-/* What a histogram has as _count and _sum. */
+/* The _count and _sum of a histogram. */
 static bool is_of_hist(const struct schema *schema, const struct column *column)
 {
 	if (strcmp(column->key, "count") != 0 && strcmp(column->key, "total_ns") != 0)
@@ -253,7 +252,7 @@ static void add_metric(struct metrics_source *s, const char *prefix, const struc
 	s->lines += hist ? METRICS_BUCKETS + 3 : 1;
 }
 
-/* One that comes first makes the series of one object neighbours. */
+/* A label in first position makes the series of one object neighbours. */
 static void add_label(struct metrics_source *s, const struct column *column)
 {
 	const struct label_name *name = label_name(column->key);
@@ -286,8 +285,8 @@ static int fill_source(struct metrics_source *s, const char *prefix, const struc
 	return 0;
 }
 
-/* How many rows of METRICS_OTHER it has room for.  With labels of few values only they would be the
- * rows themselves. */
+/* How many rows of METRICS_OTHER have reserved room.  With labels of few values only these rows
+ * would be the rows themselves. */
 static size_t reserved_rows(const struct metrics_source *s)
 {
 	size_t few = 0;
@@ -346,7 +345,7 @@ struct labels {
 	size_t size;
 };
 
-/* Programs read it, but show it to people: control and format characters are escaped, too. */
+/* Programs read labels, but show them to people: control and format characters are escaped, too. */
 size_t metrics_label(char to[METRICS_LABEL_SIZE], const char *text)
 {
 	struct name_walk walk = { text, LABEL_SHOWN };
@@ -378,7 +377,7 @@ static const char *label_value(const struct column *column, const void *row, cha
 	return buf;
 }
 
-/* Which labels of a row are METRICS_OTHER. */
+/* The labels of a row that are METRICS_OTHER. */
 enum others { NO_LABEL, MANY_VALUED, ALL_LABELS };
 
 static void take_labels(const struct metrics_source *s, const void *row, enum others others,
@@ -399,7 +398,7 @@ static void take_labels(const struct metrics_source *s, const void *row, enum ot
 	}
 }
 
-/* Where they are, or would be. */
+/* The index of the labels, or where they belong. */
 static bool find(const struct metrics_source *s, const struct labels *labels, size_t *at)
 {
 	size_t low = 0, high = s->n;
@@ -457,7 +456,7 @@ static struct series *insert(struct metrics_source *s, const struct labels *labe
 	return series;
 }
 
-/* What the row adds to metric @i: of a histogram, how many values. */
+/* The amount that the row adds to metric @i: for a histogram, the number of values. */
 static uint64_t amount(const struct metrics_source *s, size_t i, const void *row)
 {
 	const struct column *column = s->metrics[i].column;
@@ -469,7 +468,7 @@ static uint64_t amount(const struct metrics_source *s, size_t i, const void *row
 	return h ? hist_slots_total(h) : 0;
 }
 
-/* Has the row nothing to add? */
+/* Does the row add nothing? */
 static bool is_empty(const struct metrics_source *s, const void *row)
 {
 	for (size_t i = 0; i < s->n_metrics; i++)
@@ -491,7 +490,7 @@ static void remove_at(struct metrics_source *s, size_t at)
 	s->used -= lines;
 }
 
-/* The end of the series from @from on that are about one object: they have its label first. */
+/* The end of the series from @from on with the same object: the object's label is first. */
 static size_t object_end(const struct metrics_source *s, size_t from)
 {
 	size_t to = from + 1;
@@ -515,8 +514,8 @@ static bool all_written(const struct metrics_source *s, size_t from, size_t to)
 	return from == to;
 }
 
-/* Removes the series of the object that has been gone longest, of those that were read.  False:
- * there is none. */
+/* Removes the series of the object that has been gone longest, among series that were read.  False:
+ * none. */
 static bool remove_oldest(struct metrics *m)
 {
 	struct metrics_source *of = NULL;
@@ -549,7 +548,7 @@ static size_t share(const struct metrics_source *s)
 	return (size_t)((m->most - m->reserved) * (uint64_t)s->weight / m->weights);
 }
 
-/* The source that is most beyond its share; NULL: none is. */
+/* The source that is most beyond its share; NULL: none. */
 static struct metrics_source *largest(const struct metrics *m)
 {
 	struct metrics_source *found = NULL;
@@ -564,9 +563,9 @@ static struct metrics_source *largest(const struct metrics *m)
 }
 
 /*
- * Ends the series of @s that did least lately, and less than @than, of those that were read.  Its
- * labels are left, so that it does not come back before each reader has seen that it is gone: a
- * counter that begins anew with more than it had is taken for one that went on.  False: none ends.
+ * Ends the series of @s with the least recent activity, below @than, among series that were read.
+ * Its labels stay, so that it does not return before each reader has seen that it is gone: a
+ * counter that restarts with a higher value would look like a continued one.  False: none ends.
  */
 static bool end_smallest(struct metrics_source *s, uint64_t than)
 {
@@ -591,7 +590,7 @@ static bool end_smallest(struct metrics_source *s, uint64_t than)
 	return true;
 }
 
-/* Forgets those that have been gone for long enough. */
+/* Forgets series that have been gone for long enough. */
 static void forget_ended(struct metrics_source *s, uint64_t now_ns)
 {
 	size_t at = s->n;
@@ -604,7 +603,7 @@ static void forget_ended(struct metrics_source *s, uint64_t now_ns)
 	}
 }
 
-/* For one more row of @s, which adds @amount. */
+/* Makes room for one more row of @s, which adds @amount. */
 static bool make_room(struct metrics_source *s, uint64_t amount)
 {
 	struct metrics *m = s->owner;
@@ -620,7 +619,7 @@ static bool make_room(struct metrics_source *s, uint64_t amount)
 	return true;
 }
 
-/* Where its labels are, or a new one: NULL without memory. */
+/* The series of these labels, or a new one: NULL: out of memory. */
 static struct series *find_or_insert(struct metrics_source *s, const struct labels *labels,
 				     bool reserved)
 {
@@ -640,7 +639,7 @@ static struct series *find_or_insert(struct metrics_source *s, const struct labe
 	return series;
 }
 
-/* The series of what has no room. */
+/* The series for rows without room. */
 static struct series *other_series(struct metrics_source *s, const void *row)
 {
 	struct labels labels;
@@ -657,7 +656,7 @@ static struct series *other_series(struct metrics_source *s, const void *row)
 	return find_or_insert(s, &labels, true);
 }
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 static struct series *series_of(struct metrics_source *s, const void *row)
 {
 	struct labels labels;
@@ -671,7 +670,7 @@ static struct series *series_of(struct metrics_source *s, const void *row)
 	return other_series(s, row);
 }
 
-/* Nanoseconds are kept as seconds and a rest: their sum over all I/O may be more than 64 bits. */
+/* Nanoseconds are stored as seconds and a remainder: their sum over all I/O may exceed 64 bits. */
 static void add_sum(uint64_t *to, uint64_t value, bool time)
 {
 	to[WHOLE] += time ? value / NS_PER_SEC : value;
@@ -717,8 +716,8 @@ static void add_row(const struct metrics_source *s, struct series *series, const
 	}
 }
 
-/* The object of @row is back, or still there: none of its series makes room for another's, as that
- * of the row itself does not. */
+/* The object of @row is back, or still exists: none of its series is evicted, like the row's
+ * own. */
 static void revive(struct metrics_source *s, const void *row)
 {
 	struct labels labels;
@@ -736,6 +735,20 @@ static void revive(struct metrics_source *s, const void *row)
 		set_since(s, s->series[at], 0);
 }
 
+/* A gauge that has a series may be 0 again. */
+static bool is_news(struct metrics_source *s, const void *row)
+{
+	struct labels labels;
+	size_t at;
+
+	if (!is_empty(s, row))
+		return true;
+	if (s->metrics[0].column->role != ROLE_GAUGE)
+		return false;
+	take_labels(s, row, NO_LABEL, &labels);
+	return find(s, &labels, &at);
+}
+
 int metrics_add(struct metrics_source *s, const void *rows, size_t n)
 {
 	for (size_t i = 0; s->weight && i < n; i++)
@@ -744,7 +757,7 @@ int metrics_add(struct metrics_source *s, const void *rows, size_t n)
 		const void *row = schema_row(&s->schema, rows, i);
 		struct series *series;
 
-		if (s->weight && is_empty(s, row))
+		if (s->weight && !is_news(s, row))
 			continue;
 		series = series_of(s, row);
 		if (!series)
@@ -754,7 +767,7 @@ int metrics_add(struct metrics_source *s, const void *rows, size_t n)
 	return 0;
 }
 
-/* Are the series from @from to @to, about one object, to end? */
+/* Do the series from @from to @to, of one object, end? */
 static bool have_ended(struct metrics_source *s, size_t from, size_t to, uint64_t now_ns,
 		       metrics_look *look, void *ctx)
 {
@@ -793,7 +806,7 @@ static size_t end_objects(struct metrics_source *s, uint64_t now_ns, metrics_loo
 	return ended;
 }
 
-/* What was done a minute before counts half. */
+/* Activity of a minute before counts half. */
 static void age(struct metrics *m, uint64_t now_ns)
 {
 	if (now_ns - m->aged_ns < AGE_NS)
@@ -871,7 +884,7 @@ static void put_name(struct sink *sink, const struct metrics_source *s, const st
 	sink_puts(sink, le || s->n_labels ? "} " : " ");
 }
 
-/* A number of @whole and @part billionths, with the digits that it has. */
+/* A number of @whole and @part billionths, without trailing zeros. */
 static const char *decimal(uint64_t whole, uint64_t part, char buf[32])
 {
 	int len = snprintf(buf, 32, "%" PRIu64 ".%09" PRIu64, whole, part);
@@ -926,7 +939,7 @@ static const char *help_of(const struct metric *metric)
 	return metric->column->help ?: metric->column->meaning;
 }
 
-/* OpenMetrics names a counter without _total here. */
+/* OpenMetrics has the counter's name without _total here. */
 static void put_head(struct sink *sink, const struct metric *metric, enum metrics_format format)
 {
 	enum column_role role = metric->column->role;
@@ -934,7 +947,7 @@ static void put_head(struct sink *sink, const struct metric *metric, enum metric
 	const char *suffix = role == ROLE_COUNTER && format == METRICS_CLASSIC ? "_total" : "";
 
 	sink_printf(sink, "# HELP %s%s ", metric->name, suffix);
-	/* The classic format has quotes as they are here. */
+	/* The classic format does not escape quotes here. */
 	if (format == METRICS_OPENMETRICS)
 		put_escaped_text(sink, help);
 	else

@@ -44,10 +44,10 @@ static inline unsigned int recorded_type(enum column_type type)
 	return 0;
 }
 
-/* A number takes 7 bits a byte, the lowest first; the top bit says that there is more. */
+/* A number takes 7 bits per byte, the lowest first; the top bit says that more follow. */
 #define RECORDED_NUMBER_SIZE 10
 
-/* No stack is deeper: twice what the kernel and a table of ours hold (output/stacks.c). */
+/* No stack is deeper: twice the limit of the kernel and of iotrace's tables (output/stacks.c). */
 #define RECORDED_FRAMES_MAX 1024
 
 #endif

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Reads recordings, which any user may have made. */
 #include "output/recording.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/base/framed_file.h"
+#include "output/framed_file.h"
 #include "core/base/text.h"
 #include "output/hist.h"
 #include "output/recording_internal.h"
 #include "output/render_internal.h"
 
-/* Head and tables are small; what is larger is no such block. */
+/* Head and tables are small; a larger block is invalid. */
 #define HEAD_SIZE_MAX (1U << 20)
 #define COLUMNS_MAX   256
 
-/* What is left of a block.  Once something was wrong, all numbers are 0. */
+/* The rest of a block.  After an error all numbers are 0. */
 struct cursor {
 	const unsigned char *at, *end;
 	bool bad;
@@ -26,31 +27,31 @@ struct chunk {
 	size_t size; /* for the alignment, too */
 };
 
-/* A frame and those that called it, by number from 1 on. */
+/* A frame and its callers, by number from 1 on. */
 struct node {
 	const char *name;
 	uint32_t caller, depth;
 	size_t shown; /* bytes of its name and its callers' */
 };
 
-/* A table as the file has it, and as the rows are to be made. */
+/* A table in the file, and the rows to make of it. */
 struct table {
 	const char *name;
 	struct {
 		const char *key;
 		unsigned int type;
-		const struct column *to; /* NULL: passed over */
+		const struct column *to; /* NULL: skipped */
 	} columns[COLUMNS_MAX];
 	size_t n_columns;
-	size_t index;		     /* in what recording_reader_bind() was given */
-	const struct schema *schema; /* NULL: passed over */
+	size_t index;		     /* index among the tables of recording_reader_bind() */
+	const struct schema *schema; /* NULL: skipped */
 	unsigned char *rows;
 	size_t n, room;
 };
 
 struct recording_reader {
 	struct framed_in file;
-	struct framed_block block; /* the one that is read now */
+	struct framed_block block; /* the table being read */
 	struct text_set known;	   /* of the head */
 	struct chunk *kept;
 	struct recording_head head;
@@ -58,12 +59,12 @@ struct recording_reader {
 	struct table tables[RECORDING_TABLES];
 	size_t n_tables, n_bound;
 	bool was_last;	/* the last interval has been read */
-	uint64_t shown; /* bytes of all rows' texts so far, each time they are used */
+	uint64_t shown; /* bytes of all rows' texts so far, counted at each use */
 	/* Of this interval: */
 	struct text_set texts;
 	struct chunk *chunks;
 	size_t memory;
-	bool no_room; /* out of memory, or of what may be taken */
+	bool no_room; /* out of memory, or the limit is reached */
 	/* Of this block: */
 	const char **strings;
 	struct node *nodes;
@@ -71,6 +72,11 @@ struct recording_reader {
 	char *scratch;
 	size_t scratch_room;
 };
+
+char *recording_clock(const struct recording_interval *in, char buf[CLOCK_TEXT_SIZE])
+{
+	return (in->dated ? clock_date : clock_time)(in->interval.end_ns, in->utc_offset, buf);
+}
 
 /* ---- memory ---- */
 
@@ -110,7 +116,7 @@ static void free_chunks(struct chunk **list)
 	}
 }
 
-/* ---- what blocks are made of ---- */
+/* ---- parts of blocks ---- */
 
 static size_t left(const struct cursor *c)
 {
@@ -131,7 +137,7 @@ static uint64_t get_number(struct cursor *c)
 	for (unsigned int shift = 0; c->at < c->end && shift < 64; shift += 7) {
 		unsigned char byte = *c->at++;
 
-		/* Of the tenth byte only one bit has a place. */
+		/* Only one bit of the tenth byte is valid. */
 		if (shift == 63 && byte > 1)
 			break;
 		value |= (uint64_t)(byte & 0x7f) << shift;
@@ -149,7 +155,7 @@ static uint64_t get_within(struct cursor *c, uint64_t max)
 	return value <= max ? value : spoil(c);
 }
 
-/* How many of something follow that takes at least @least bytes each. */
+/* How many elements follow, of at least @least bytes each. */
 static size_t get_count(struct cursor *c, size_t least)
 {
 	uint64_t n = get_number(c);
@@ -157,7 +163,7 @@ static size_t get_count(struct cursor *c, size_t least)
 	return n <= left(c) / least ? n : spoil(c);
 }
 
-#define STRING_COST 128 /* what a set takes for each beside its bytes */
+#define STRING_COST 128 /* overhead of an entry of a set */
 
 /* A text of more than @most bytes is cut. */
 static const char *get_text_within(struct recording_reader *p, struct cursor *c, size_t most,
@@ -198,7 +204,7 @@ static struct cursor cursor_of(const struct framed_block *block)
 	return (struct cursor){ block->data, block->data + block->size, false };
 }
 
-/* What was read of p->block: 0, or why not. */
+/* The result of reading p->block: 0, or the error. */
 static int check(const struct recording_reader *p, const struct cursor *c, struct error *err)
 {
 	if (p->no_room)
@@ -272,6 +278,11 @@ static int read_head(struct recording_reader *p, struct error *err)
 		p->settings[i].value = get_number(&c);
 	}
 	p->n_tables = get_within(&c, RECORDING_TABLES);
+	if (c.at < c.end) { /* older versions end here */
+		p->head.meta.host = get_text(p, &c, &p->known);
+		p->head.meta.boot = get_text(p, &c, &p->known);
+		p->head.meta.command = get_text(p, &c, &p->known);
+	}
 	return check(p, &c, err);
 }
 
@@ -334,6 +345,29 @@ uint64_t recording_reader_setting(const struct recording_reader *p, const char *
 
 /* ---- columns ---- */
 
+static enum column_type column_type(unsigned int recorded)
+{
+	enum column_type type = COLUMN_U64;
+
+	while (recorded_type(type) != recorded)
+		type++;
+	return type;
+}
+
+bool recording_reader_column(const struct recording_reader *p, const char *table, const char *key,
+			     enum column_type *type)
+{
+	for (size_t i = 0; i < p->n_tables; i++)
+		for (size_t k = 0;
+		     strcmp(p->tables[i].name, table) == 0 && k < p->tables[i].n_columns; k++) {
+			if (strcmp(p->tables[i].columns[k].key, key) != 0)
+				continue;
+			*type = column_type(p->tables[i].columns[k].type);
+			return true;
+		}
+	return false;
+}
+
 static const struct column *column_named(const struct schema *schema, const char *key)
 {
 	for (size_t i = 0; i < schema->n; i++)
@@ -363,6 +397,7 @@ static int bind_table(const struct recording_reader *p, struct table *t,
 int recording_reader_bind(struct recording_reader *p, const struct recording_table *tables,
 			  size_t n_tables, struct error *err)
 {
+	bool has_any = !n_tables;
 	int r = 0;
 
 	p->n_bound = n_tables;
@@ -370,10 +405,15 @@ int recording_reader_bind(struct recording_reader *p, const struct recording_tab
 		for (size_t k = 0; !r && k < n_tables; k++) {
 			if (strcmp(p->tables[i].name, tables[k].name) != 0)
 				continue;
+			has_any = true;
 			p->tables[i].index = k;
 			r = bind_table(p, &p->tables[i], tables[k].schema, err);
 		}
-	return r;
+	if (r || has_any)
+		return r;
+	return error_set(err, STATUS_FAILED, -EINVAL,
+			 "%s was written by another version of iotrace (%s): it has no table '%s'",
+			 p->file.name, text_shown(p->head.meta.version).text, tables[0].name);
 }
 
 /* ---- rows ---- */
@@ -389,8 +429,8 @@ static const char *next_frame(const void *owner, uint32_t *at)
 	return node->name;
 }
 
-/* More than any output has of a name (4,096 characters): a small file may have very many rows, each
- * with the same name. */
+/* More than any output shows of a name (4,096 characters): a small file may have very many rows,
+ * each with the same name. */
 #define NAME_SIZE_MAX 16400
 
 static void read_strings(struct recording_reader *p, struct cursor *c)
@@ -413,11 +453,11 @@ static const char *get_string(struct recording_reader *p, struct cursor *c)
 	return "";
 }
 
-/* Rows share their texts, in the file and in memory, but an output repeats them in each row: how
- * much it may repeat grows with the file, so that no small one fills a disk. */
+/* Rows share their texts, in the file and in memory, but an output repeats them in each row: the
+ * limit of this grows with the file, so that no small file fills a disk. */
 #define SHOWN_FREE  (64U << 20)
 #define SHOWN_TIMES 1024U
-#define FRAME_COST  16U /* of a frame in an output, beside its name */
+#define FRAME_COST  16U /* of a frame in an output, in addition to its name */
 
 static void show_text(struct recording_reader *p, struct cursor *c, size_t bytes)
 {
@@ -428,7 +468,7 @@ static void show_text(struct recording_reader *p, struct cursor *c, size_t bytes
 	spoil(c);
 }
 
-/* A node's callers have come before it: no stack goes round in a circle. */
+/* A node's callers must precede it: no stack is circular. */
 static void read_nodes(struct recording_reader *p, struct cursor *c)
 {
 	p->n_nodes = get_count(c, 2);
@@ -479,7 +519,7 @@ static const struct hist *get_hist(struct recording_reader *p, struct cursor *c)
 	return h;
 }
 
-/* Reads a value of type @type; to @at, unless that is NULL. */
+/* Reads a value of type @type; stores it at @to, unless that is NULL. */
 static void read_value(struct recording_reader *p, struct cursor *c, unsigned int type, void *at)
 {
 	struct frames frames = { next_frame, p->nodes, 0 };
@@ -550,7 +590,7 @@ static bool more_rows(struct recording_reader *p, struct table *t, size_t n)
 	return true;
 }
 
-/* A row of which nothing is known. */
+/* A row without known values. */
 static unsigned char *empty_row(struct table *t)
 {
 	const struct schema *schema = t->schema;
@@ -593,7 +633,7 @@ static int read_rows(struct recording_reader *p, struct error *err)
 
 /* ---- intervals ---- */
 
-/* What the interval before took; memory for its rows stays. */
+/* Memory of the previous interval; memory for its rows stays. */
 static void forget_interval(struct recording_reader *p)
 {
 	free_chunks(&p->chunks);
@@ -630,10 +670,10 @@ static int read_interval(struct recording_reader *p, struct recording_interval *
 	uint64_t offset;
 	int r;
 
-	*out = (struct recording_interval){ .reader = p };
+	*out = (struct recording_interval){ .text = NULL };
 	out->interval.start_ns = get_number(&c);
 	out->interval.end_ns = get_number(&c);
-	/* The clock was set meanwhile: older versions did not see to it. */
+	/* The clock was set in between: older versions did not handle it. */
 	if (out->interval.end_ns < out->interval.start_ns)
 		out->interval.start_ns = out->interval.end_ns;
 	offset = get_within(&c, 2 * DAY_SECS + 1);
@@ -696,28 +736,6 @@ int recording_reader_next(struct recording_reader *p, struct recording_interval 
 			return framed_damaged(&p->file, &p->block, "is out of sequence", err);
 		}
 	}
-}
-
-void recording_keep(const struct recording_interval *in, struct recording_kept *out)
-{
-	struct recording_reader *p = in->reader;
-
-	*out = (struct recording_kept){ *in, p->memory, p->chunks, p->texts.root };
-	p->chunks = NULL;
-	p->texts = (struct text_set){ NULL };
-	for (size_t i = 0; i < p->n_tables; i++) {
-		out->rows[i] = p->tables[i].rows;
-		p->tables[i].rows = NULL;
-		p->tables[i].room = 0;
-	}
-}
-
-void recording_kept_free(struct recording_kept *kept)
-{
-	for (size_t i = 0; i < RECORDING_TABLES; i++)
-		free(kept->rows[i]);
-	free_chunks(&kept->chunks);
-	text_set_free(&(struct text_set){ kept->texts });
 }
 
 void recording_reader_close(struct recording_reader *p)

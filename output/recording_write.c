@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Writes recordings. */
 #include "output/recording.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/base/framed_file.h"
+#include "output/framed_file.h"
 #include "core/base/intern.h"
 #include "output/hist.h"
 #include "output/recording_internal.h"
@@ -13,14 +14,14 @@
 /* Rows are written in blocks of about this size. */
 #define ROWS_BLOCK_SIZE (1U << 20)
 
-/* Bytes that grow.  After a failure nothing more is added. */
+/* A growing buffer.  After a failure nothing more is added. */
 struct buffer {
 	unsigned char *data;
 	size_t n, room;
 	bool failed; /* out of memory */
 };
 
-/* A frame and those that called it, by number; 0: it has no caller. */
+/* A frame and its callers, by number; 0: it has no caller. */
 struct node {
 	uint32_t caller, name;
 };
@@ -80,7 +81,7 @@ static void put_text(struct buffer *b, const char *text)
 	put_bytes(b, text, len);
 }
 
-/* Writes what is in @b, and empties it. */
+/* Writes the contents of @b, and empties it. */
 static int put_block(struct recorder *r, enum recording_block type, struct buffer *b)
 {
 	int code = b->failed || r->failed ? -ENOMEM : framed_put(&r->file, type, b->data, b->n);
@@ -181,6 +182,9 @@ int recorder_head(struct recorder *r, const struct recording_head *head,
 		put_number(b, head->settings[i].value);
 	}
 	put_number(b, n_tables);
+	put_text(b, head->meta.host ?: "");
+	put_text(b, head->meta.boot ?: "");
+	put_text(b, head->meta.command ?: "");
 	code = put_block(r, RECORDING_HEAD, b);
 	for (size_t i = 0; !code && i < n_tables; i++)
 		code = put_table(r, &r->tables[i]);
@@ -198,7 +202,7 @@ static uint32_t string_number(struct recorder *r, const char *text)
 	return number;
 }
 
-/* The number of the node that stands for all of @frames; 0: there are none. */
+/* The number of the node for the stack @frames; 0: no frames. */
 static uint32_t node_number(struct recorder *r, struct frames frames)
 {
 	struct node node = { 0 };

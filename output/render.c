@@ -65,7 +65,7 @@ const void *schema_row(const struct schema *schema, const void *rows, size_t i)
 	return (const char *)rows + i * schema->row_size;
 }
 
-/* From integers: a double has not the digits for nanoseconds since the epoch. */
+/* From integers: a double does not have enough digits for nanoseconds since the epoch. */
 void put_seconds(struct sink *sink, uint64_t ns)
 {
 	sink_printf(sink, "%llu.%09llu", ns / NS_PER_SEC, ns % NS_PER_SEC);
@@ -77,6 +77,35 @@ size_t render_loss(char *out, size_t size, const struct loss *loss)
 
 	return (size_t)snprintf(out, size, "iotrace: lost: %" PRIu64 " %s", loss->count,
 				render_escape(loss->text, text, sizeof(text)));
+}
+
+/* 1234567 as "1,234,567" */
+static char *with_commas(uint64_t n, char buf[32])
+{
+	char digits[24];
+	int len = snprintf(digits, sizeof(digits), "%" PRIu64, n), to = 0;
+
+	for (int i = 0; i < len; i++) {
+		if (i && (len - i) % 3 == 0)
+			buf[to++] = ',';
+		buf[to++] = digits[i];
+	}
+	buf[to] = 0;
+	return buf;
+}
+
+char *render_worry(uint64_t lost, uint64_t events, char buf[RENDER_WORRY_SIZE])
+{
+	const double share = lost < events ? 100.0 * (double)lost / (double)events : 100;
+	char some[32], all[32], percent[32];
+
+	snprintf(percent, sizeof(percent), share < 0.01 ? "less than 0.01%%" : "%.2f%%", share);
+	snprintf(buf, RENDER_WORRY_SIZE, "%s of %s events (%s): %s", with_commas(lost, some),
+		 with_commas(events, all), percent,
+		 share < 0.1 ? "too few to matter"
+		 : share < 1 ? "figures may be off by as much"
+			     : "do not trust the figures");
+	return buf;
 }
 
 int render_losses(FILE *stream, const struct interval *interval)
@@ -99,7 +128,7 @@ int render_losses_apart(struct renderer *r, const struct interval *interval, str
 {
 	(void)r;
 	(void)err;
-	render_losses(stderr, interval); /* what standard error does not take cannot be said */
+	render_losses(stderr, interval); /* errors of standard error cannot be reported */
 	return 0;
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* JSON, one line per interval. */
 #include "output/render_internal.h"
 
 #include <inttypes.h>
@@ -25,8 +26,8 @@ static bool is_utf8(const char *text)
 	return len;
 }
 
-/* One character, or byte that is none, of a name.  On a terminal what does something to it is
- * escaped: that makes no difference to whoever parses it.  Returns how many bytes that was. */
+/* Writes one character, or an invalid byte, of a name.  On a terminal, characters with an effect on
+ * it are escaped: to a JSON parser this makes no difference.  Returns the number of bytes. */
 static size_t json_character(struct sink *sink, const char *text, bool escaped)
 {
 	char unit[ESCAPE_UNIT_SIZE];
@@ -48,15 +49,48 @@ static size_t json_character(struct sink *sink, const char *text, bool escaped)
 	return len;
 }
 
-/* The string is that of @text; if it is @escaped, since it or one beside it is not UTF-8, its
+#define PLAIN_MAX 128
+
+/* Writes @text in quotes, between @before and @after of one byte at most, at once: false if it is
+ * long, or parts of it need escapes. */
+static bool put_plain(struct sink *sink, const char *before, const char *text, const char *after)
+{
+	struct name_walk walk = { text, PLAIN_MAX };
+	size_t len = name_plain(&walk, PLAIN_MAX), at = 0;
+	char out[PLAIN_MAX + 4];
+
+	if (*walk.rest)
+		return false;
+	if (*before)
+		out[at++] = *before;
+	out[at++] = '"';
+	memcpy(out + at, text, len);
+	at += len;
+	out[at++] = '"';
+	if (*after)
+		out[at++] = *after;
+	sink_write(sink, out, at);
+	return true;
+}
+
+/* The string of @text; if it is @escaped, because it or another string of the row is not UTF-8, its
  * backslashes are \x5c. */
 static void json_name(struct sink *sink, const char *text, bool escaped)
 {
 	struct name_walk walk = { text, NAME_DATA };
 
+	if (put_plain(sink, "", text, ""))
+		return;
 	sink_puts(sink, "\"");
-	for (; walk.most && *walk.rest; walk.most--)
+	while (walk.most && *walk.rest) {
+		const char *plain = walk.rest;
+
+		sink_write(sink, plain, name_plain(&walk, SIZE_MAX));
+		if (!walk.most || !*walk.rest)
+			break;
 		walk.rest += json_character(sink, walk.rest, escaped);
+		walk.most--;
+	}
 	sink_puts(sink, name_is_cut(&walk) ? "...\"" : "\"");
 }
 
@@ -65,9 +99,19 @@ void json_quoted(struct sink *sink, const char *text)
 	json_name(sink, text, false);
 }
 
+int render_json(FILE *stream, const char *text)
+{
+	struct sink sink = sink_of(stream);
+
+	json_quoted(&sink, text);
+	return sink_result(&sink);
+}
+
 /* ,"key": with the comma unless it is the first member of its object. */
 void json_key(struct sink *sink, const char *key, bool first)
 {
+	if (put_plain(sink, first ? "" : ",", key, ":"))
+		return;
 	if (!first)
 		sink_puts(sink, ",");
 	json_quoted(sink, key);
@@ -142,6 +186,9 @@ const char *role_name(enum column_role role)
 	return "";
 }
 
+/* Changes with the meaning of an existing key: docs/output.schema.json. */
+#define JSON_SCHEMA "1"
+
 static void json_columns(struct sink *sink, const struct schema *schema)
 {
 	const struct column *column;
@@ -165,13 +212,24 @@ static void json_columns(struct sink *sink, const struct schema *schema)
 	sink_puts(sink, "]");
 }
 
+static void json_known(struct sink *sink, const char *key, const char *value)
+{
+	if (value && *value)
+		json_member(sink, key, value, false);
+}
+
 static void json_meta(struct sink *sink, const struct meta *meta, const struct schema *schema)
 {
 	sink_puts(sink, "{");
 	json_member(sink, "type", "meta", true);
+	json_key(sink, "schema", false);
+	sink_puts(sink, JSON_SCHEMA);
 	json_member(sink, "version", meta->version, false);
 	json_member(sink, "kernel", meta->kernel, false);
 	json_member(sink, "subcommand", meta->subcommand, false);
+	json_known(sink, "host", meta->host);
+	json_known(sink, "boot", meta->boot);
+	json_known(sink, "command", meta->command);
 	json_hooks(sink, "hooks", meta->hooks, meta->n_hooks, true);
 	json_hooks(sink, "passed_over", meta->hooks, meta->n_hooks, false);
 	json_notes(sink, meta);
@@ -179,19 +237,22 @@ static void json_meta(struct sink *sink, const struct meta *meta, const struct s
 	sink_puts(sink, "}\n");
 }
 
-static void json_slots(struct sink *sink, const struct hist *h)
+static void json_slots(struct sink *sink, const struct hist *h, bool fine)
 {
+	const unsigned int n = fine ? HIST_FINE_SLOTS : HIST_LOG2_SLOTS;
 	const char *comma = "";
 	uint64_t lo, hi;
 	unsigned int i;
 
 	sink_puts(sink, "[");
-	for (i = 0; h && i < HIST_LOG2_SLOTS; i++) {
-		if (!h->log2[i])
+	for (i = 0; h && i < n; i++) {
+		const uint64_t count = fine ? h->fine[i] : h->log2[i];
+
+		if (!count)
 			continue;
-		hist_log2_bounds(i, &lo, &hi);
+		(fine ? hist_fine_bounds : hist_log2_bounds)(i, &lo, &hi);
 		sink_printf(sink, "%s{\"lo\":%" PRIu64 ",\"hi\":%" PRIu64 ",\"count\":%" PRIu64 "}",
-			    comma, lo, hi, h->log2[i]);
+			    comma, lo, hi, count);
 		comma = ",";
 	}
 	sink_puts(sink, "]");
@@ -233,7 +294,7 @@ static void json_value(struct sink *sink, const struct column *column, const voi
 	switch (column->type) {
 	case COLUMN_U64:
 	case COLUMN_U32:
-		sink_printf(sink, "%" PRIu64, column_integer(column, row));
+		sink_integer(sink, column_integer(column, row));
 		break;
 	case COLUMN_BOOL:
 		sink_puts(sink, column_integer(column, row) ? "true" : "false");
@@ -242,7 +303,7 @@ static void json_value(struct sink *sink, const struct column *column, const voi
 		json_name(sink, column_string(column, row), escaped);
 		break;
 	case COLUMN_HIST:
-		json_slots(sink, column_hist(column, row));
+		json_slots(sink, column_hist(column, row), column->fine);
 		break;
 	case COLUMN_FRAMES:
 		json_frames(sink, column_frames(column, row), escaped);
@@ -250,7 +311,7 @@ static void json_value(struct sink *sink, const struct column *column, const voi
 	}
 }
 
-/* The keys of what is escaped. */
+/* The keys of escaped strings. */
 static void json_escaped(struct sink *sink, const struct schema *schema, const void *row)
 {
 	bool first = true;
@@ -269,7 +330,7 @@ static void json_escaped(struct sink *sink, const struct schema *schema, const v
 	sink_puts(sink, "]");
 }
 
-static void json_row(struct sink *sink, const struct schema *schema, const void *row)
+void json_row(struct sink *sink, const struct schema *schema, const void *row)
 {
 	bool first = true, any = false;
 
@@ -304,7 +365,7 @@ static void json_losses(struct sink *sink, const struct interval *interval)
 		if (!loss->count)
 			continue;
 		json_key(sink, loss->key, first);
-		sink_printf(sink, "%" PRIu64, loss->count);
+		sink_integer(sink, loss->count);
 		first = false;
 	}
 	sink_puts(sink, "}");

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The renderer of text. */
+#include "output/columns.h"
 #include "output/render_internal.h"
 
 #include <inttypes.h>
@@ -8,11 +10,11 @@
 #include "core/base/text.h"
 #include "output/terminal.h"
 
-/* Enough for what a column makes of its value; plain strings have no such bound. */
+/* Enough for the text that a column makes of its value; plain strings have no such bound. */
 #define CELL_SIZE 1024
 
-/* A line of the table.  Blanks are held back until something follows them, so that no line
- * ends in blanks. */
+/* A line of the table.  Blanks are held back until something follows them, so that no line ends in
+ * blanks. */
 struct line {
 	struct sink *sink;
 	const struct text_table *table;
@@ -20,8 +22,8 @@ struct line {
 	bool first;
 };
 
-/* For wcwidth() in a locale without these: East_Asian_Width W and F of Unicode 15, in rough blocks.
- */
+/* For wcwidth() in a locale without these: East_Asian_Width W and F of Unicode 15, in rough
+ * blocks. */
 static bool is_wide(uint32_t code)
 {
 	static const struct {
@@ -65,10 +67,10 @@ static size_t shown_width(const char *text)
 {
 	struct name_walk walk = { text, NAME_SHOWN };
 	char unit[ESCAPE_UNIT_SIZE];
-	size_t width = 0;
+	size_t width = name_plain(&walk, SIZE_MAX);
 
 	while (name_next(&walk, unit))
-		width += unit_width(unit);
+		width += unit_width(unit) + name_plain(&walk, SIZE_MAX);
 	return width;
 }
 
@@ -79,11 +81,17 @@ static size_t put_cut(struct sink *sink, const char *text, size_t room)
 	char unit[ESCAPE_UNIT_SIZE];
 	size_t used = 0;
 
-	while (name_next(&walk, unit) && unit_width(unit) <= room - used) {
+	for (;;) {
+		const char *plain = walk.rest;
+		size_t n = name_plain(&walk, room - used);
+
+		sink_write(sink, plain, n);
+		used += n;
+		if (!name_next(&walk, unit) || unit_width(unit) > room - used)
+			return used;
 		sink_puts(sink, unit);
 		used += unit_width(unit);
 	}
-	return used;
 }
 
 void put_escaped(struct sink *sink, const char *text)
@@ -119,12 +127,51 @@ static void put_cell(struct line *line, const struct column *column, const char 
 		line->blanks += width - shown;
 }
 
-/* The text of a cell, in @buf if it is made anew. */
-static const char *cell_text(const struct column *column, const void *row, char buf[CELL_SIZE])
+void column_ms(uint64_t ns, char *buf, size_t size)
+{
+	snprintf(buf, size, "%.2f", (double)ns / 1e6);
+}
+
+void column_us(uint64_t ns, char *buf, size_t size)
+{
+	snprintf(buf, size, "%" PRIu64 ".%02" PRIu64, ns / 1000, ns % 1000 / 10);
+}
+
+void column_kbytes(uint64_t bytes, char *buf, size_t size)
+{
+	snprintf(buf, size, "%.*f", bytes % 1024 ? 1 : 0, (double)bytes / 1024);
+}
+
+static bool is_rate(const struct text_table *table, const struct column *column)
+{
+	return table->secs > 0 && column->rate;
+}
+
+static void put_rate(const struct column *column, const void *row, double secs, char *buf)
+{
+	const double kilo = strcmp(column->unit, "bytes") == 0 ? 1024 : 1;
+	const double rate = (double)column_integer(column, row) / kilo / secs;
+
+	snprintf(buf, CELL_SIZE, rate < 99999.95 ? "%.1f" : rate < 1e15 ? "%.0f" : "%.3g", rate);
+}
+
+/* The text of a cell, in @buf if it is generated. */
+static const char *cell_text(const struct text_table *table, const struct column *column,
+			     const void *row, char buf[CELL_SIZE])
 {
 	buf[0] = 0;
+	if (table->sum && (column->role == ROLE_LABEL || column->type == COLUMN_STR))
+		return "";
+	if (is_rate(table, column)) {
+		put_rate(column, row, table->secs, buf);
+		return buf;
+	}
 	if (column->cell) {
 		column->cell(row, buf, CELL_SIZE);
+		return buf;
+	}
+	if (column->text) {
+		column->text(column_integer(column, row), buf, CELL_SIZE);
 		return buf;
 	}
 
@@ -144,6 +191,11 @@ static const char *cell_text(const struct column *column, const void *row, char 
 	return buf;
 }
 
+static const char *heading_text(const struct text_table *table, const struct column *column)
+{
+	return is_rate(table, column) ? column->rate : column->heading;
+}
+
 void text_line(struct sink *sink, const struct text_table *table, const void *row)
 {
 	struct line line = { .sink = sink, .table = table, .first = true };
@@ -155,14 +207,15 @@ void text_line(struct sink *sink, const struct text_table *table, const void *ro
 
 		if (column_in_text(column) && !(table->cuts && !table->widths[i]))
 			put_cell(&line, column,
-				 row ? cell_text(column, row, buf) : column->heading);
+				 row ? cell_text(table, column, row, buf)
+				     : heading_text(table, column));
 	}
 	sink_puts(sink, "\n");
 }
 
-/* Columns that say what a row is about are as wide as the widest of them needs, so that none is cut
- * and all stand below each other.  The others have the width that is declared. */
-static size_t column_width(const struct schema *schema, const struct column *column,
+/* Label columns are as wide as their widest cell, so that none is cut and all are aligned.  The
+ * others have the declared width. */
+static size_t column_width(const struct text_table *table, const struct column *column,
 			   const void *rows, size_t n)
 {
 	size_t width = column->width > 0 ? (size_t)column->width : 0;
@@ -171,7 +224,8 @@ static size_t column_width(const struct schema *schema, const struct column *col
 	if (!width || column->role != ROLE_LABEL)
 		return width;
 	for (size_t i = 0; i < n; i++) {
-		size_t shown = shown_width(cell_text(column, schema_row(schema, rows, i), buf));
+		size_t shown =
+		    shown_width(cell_text(table, column, schema_row(table->schema, rows, i), buf));
 
 		if (shown > width)
 			width = shown;
@@ -184,27 +238,26 @@ static struct text_table table_of(const struct schema *schema, const void *rows,
 	struct text_table table = { .schema = schema };
 
 	for (size_t i = 0; i < schema->n && i < TEXT_COLUMNS_MAX; i++)
-		table.widths[i] = column_width(schema, &schema->columns[i], rows, n);
+		table.widths[i] = column_width(&table, &schema->columns[i], rows, n);
 	return table;
 }
 
 /* ---- a table that fits ---- */
 
-/* How far columns of names give way, and how wide they get. */
+/* Limits to which columns of names shrink and grow. */
 #define NAME_WIDTH_MIN	20
 #define NAME_WIDTH_LESS 8 /* before a column is left out */
 #define NAME_WIDTH_MAX	60
 
-static size_t widest_cell(const struct column *column, const struct schema *schema,
+static size_t widest_cell(const struct column *column, const struct text_table *table,
 			  const void *rows, size_t n)
 {
-	size_t width = shown_width(column->heading);
+	size_t width = shown_width(heading_text(table, column));
 	char buf[CELL_SIZE];
 
-	if (column->width > 0 && (size_t)column->width > width)
-		width = (size_t)column->width;
 	for (size_t i = 0; i < n; i++) {
-		size_t shown = shown_width(cell_text(column, schema_row(schema, rows, i), buf));
+		size_t shown =
+		    shown_width(cell_text(table, column, schema_row(table->schema, rows, i), buf));
 
 		if (shown > width)
 			width = shown;
@@ -229,33 +282,115 @@ static size_t *widest_name(struct text_table *table, size_t least)
 	return widest;
 }
 
-/* As wide as the cells are. */
-static struct text_table whole_table(const struct schema *schema, const void *rows, size_t n)
+/* Columns as wide as their cells, and as declared. */
+static void whole_table(struct text_table *table, const struct schema *schema, const void *rows,
+			size_t n)
 {
-	struct text_table table = { .schema = schema };
+	table->schema = schema;
+	for (size_t i = 0; i < schema->n && i < TEXT_COLUMNS_MAX; i++) {
+		const struct column *column = &schema->columns[i];
+		const size_t declared = column->width > 0 ? (size_t)column->width : 0;
 
-	for (size_t i = 0; i < schema->n && i < TEXT_COLUMNS_MAX; i++)
-		if (column_in_text(&schema->columns[i]))
-			table.widths[i] = widest_cell(&schema->columns[i], schema, rows, n);
-	return table;
+		table->widths[i] = table->least[i] = 0;
+		if (!column_in_text(column))
+			continue;
+		table->least[i] = widest_cell(column, table, rows, n);
+		table->widths[i] = table->least[i] < declared ? declared : table->least[i];
+	}
 }
 
+/* The last column may be long, since nothing is behind it. */
 void text_table_measure(struct text_table *table, const struct schema *schema, const void *rows,
 			size_t n)
 {
-	*table = whole_table(schema, rows, n);
+	size_t *last = NULL;
+
+	whole_table(table, schema, rows, n);
 	table->cuts = true;
-	for (size_t i = 0; i < schema->n && i < TEXT_COLUMNS_MAX; i++)
-		if (is_name(&schema->columns[i]) && table->widths[i] > NAME_WIDTH_MAX)
-			table->widths[i] = NAME_WIDTH_MAX;
+	for (size_t i = 0; i < schema->n && i < TEXT_COLUMNS_MAX; i++) {
+		if (last && *last > NAME_WIDTH_MAX)
+			*last = NAME_WIDTH_MAX;
+		if (column_in_text(&schema->columns[i]))
+			last = is_name(&schema->columns[i]) ? &table->widths[i] : NULL;
+	}
+}
+
+static size_t table_width(const struct text_table *table)
+{
+	size_t width = 0;
+
+	for (size_t i = 0; i < TEXT_COLUMNS_MAX; i++)
+		if (table->widths[i])
+			width += table->widths[i] + (width != 0);
+	return width;
+}
+
+/* Names shrink to @least, while the table is wider than @room. */
+static void shrink_names(struct text_table *table, size_t room, size_t least)
+{
+	size_t width = table_width(table), *name;
+
+	for (; width > room && (name = widest_name(table, least)); width--)
+		--*name;
+}
+
+/* Columns become as narrow as their cells. */
+static void narrow(struct text_table *table)
+{
+	for (size_t i = 0; i < TEXT_COLUMNS_MAX; i++)
+		if (table->widths[i] > table->least[i])
+			table->widths[i] = table->least[i];
+}
+
+/* Leaves columns out from the right, of the @spare ones or of all but the first. */
+static void leave_out(struct text_table *table, size_t room, bool spare)
+{
+	size_t width = table_width(table);
+
+	for (size_t i = TEXT_COLUMNS_MAX; --i && width > room;) {
+		if (!table->widths[i] || (spare && !table->schema->columns[i].spare))
+			continue;
+		width -= table->widths[i] + 1;
+		table->widths[i] = 0;
+	}
+}
+
+/* Columns become as narrow as their cells and names shorter; spare columns are left out. */
+static void make_narrow(struct text_table *table, size_t room)
+{
+	shrink_names(table, room, NAME_WIDTH_MIN);
+	if (table_width(table) > room)
+		narrow(table);
+	leave_out(table, room, true);
+	shrink_names(table, room, NAME_WIDTH_LESS);
+}
+
+/* A table that is wider than the terminal on which it is printed is made narrow.  If it does not
+ * fit even then, lines wrap: no column that is not spare is left out. */
+static void fit_terminal(FILE *stream, struct text_table *table, const void *rows, size_t n)
+{
+	const size_t room = terminal_size(stream).columns;
+	struct text_table cut;
+
+	if (!room || table_width(table) <= room)
+		return;
+	whole_table(table, table->schema, rows, n);
+	narrow(table);
+	cut = *table;
+	cut.cuts = true;
+	make_narrow(&cut, room);
+	if (table_width(&cut) <= room)
+		*table = cut;
 }
 
 int render_table(FILE *stream, const struct schema *schema, const void *rows, size_t n,
 		 bool (*is_gap)(const void *row))
 {
-	const struct text_table table = whole_table(schema, rows, n);
+	struct text_table table = { 0 };
 	struct sink sink = { .stream = stream };
 
+	whole_table(&table, schema, rows, n);
+	fit_terminal(stream, &table, rows, n);
 	text_line(&sink, &table, NULL);
 	for (size_t i = 0; i < n; i++) {
 		const void *row = schema_row(schema, rows, i);
@@ -267,21 +402,35 @@ int render_table(FILE *stream, const struct schema *schema, const void *rows, si
 	return sink_result(&sink);
 }
 
+int render_row(FILE *stream, const struct schema *schema, const void *row, double secs)
+{
+	const struct text_table table = { .schema = schema, .secs = secs };
+	struct sink sink = { .stream = stream };
+	char buf[CELL_SIZE];
+	bool first = true;
+
+	for (size_t i = 0; i < schema->n; i++) {
+		const struct column *column = &schema->columns[i];
+		const char *cell =
+		    column_in_text(column) ? cell_text(&table, column, row, buf) : "";
+
+		if (!*cell)
+			continue;
+		sink_puts(&sink, first ? "" : "  ");
+		put_escaped(&sink, heading_text(&table, column));
+		sink_puts(&sink, ": ");
+		put_escaped(&sink, cell);
+		first = false;
+	}
+	sink_puts(&sink, "\n");
+	return sink_result(&sink);
+}
+
 void text_table_fit(struct text_table *table, size_t room)
 {
-	static const size_t least[] = { NAME_WIDTH_MIN, NAME_WIDTH_LESS };
-	size_t width = 0, *name;
-
-	for (size_t i = 0; i < TEXT_COLUMNS_MAX; i++)
-		if (table->widths[i])
-			width += table->widths[i] + (width != 0);
-	for (size_t i = 0; i < 2; i++)
-		for (; width > room && (name = widest_name(table, least[i])); width--)
-			--*name;
+	make_narrow(table, room);
 	/* Half a number is a wrong one. */
-	for (size_t i = TEXT_COLUMNS_MAX; --i && width > room; table->widths[i] = 0)
-		if (table->widths[i])
-			width -= table->widths[i] + 1;
+	leave_out(table, room, false);
 }
 
 /* ---- all of a table ---- */
@@ -320,7 +469,7 @@ static size_t loss_lines(const struct interval *interval, size_t columns)
 
 #define LINES_AROUND 2 /* heading, and the cursor's own */
 
-/* How many rows of @in fit on the screen, below the losses and what head() writes. */
+/* How many rows of @in fit on the screen, below the losses and the output of head(). */
 static size_t rows_that_fit(const struct renderer *r, const struct render_interval *in)
 {
 	struct terminal_size size = terminal_size(r->stream);
@@ -350,6 +499,7 @@ static int put_table(struct renderer *r, const struct render_interval *in, size_
 			widths[i] = table.widths[i];
 		table.widths[i] = widths[i];
 	}
+	fit_terminal(r->stream, &table, in->rows, n);
 	text_line(&sink, &table, NULL);
 	for (size_t i = 0; i < n; i++)
 		text_line(&sink, &table, schema_row(in->schema, in->rows, i));

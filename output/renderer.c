@@ -7,6 +7,7 @@ struct renderer renderer_of(enum format format, FILE *stream)
 		[FORMAT_TEXT] = &text_renderer,
 		[FORMAT_JSON] = &json_renderer,
 		[FORMAT_CSV] = &csv_renderer,
+		[FORMAT_PERFETTO] = &perfetto_renderer,
 	};
 
 	return (struct renderer){ .ops = formats[format], .stream = stream };

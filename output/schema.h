@@ -4,10 +4,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/array.h"
 
 /*
- * Columns are declared once; text, JSON, CSV, the metadata and the column
- * table of the manual page come from the declaration.
+ * Columns are declared once (output/columns.h); text, JSON, CSV, the metadata and the column table
+ * of the manual page use the declaration.
  */
 enum column_type {
 	COLUMN_U64,    /* uint64_t */
@@ -19,12 +22,12 @@ enum column_type {
 };
 
 enum column_role {
-	ROLE_LABEL,   /* says what the row is about */
+	ROLE_LABEL,   /* identifies the object of the row */
 	ROLE_COUNTER, /* adds up over intervals and rows */
 	ROLE_GAUGE,   /* a value of its own (average, percentile, maximum) */
 	ROLE_HISTOGRAM,
 	ROLE_STACK,
-	ROLE_STATE, /* shown by itself in no format: what cells are made of, for recordings */
+	ROLE_STATE, /* not displayed by itself: input of cells, for recordings */
 };
 
 struct column {
@@ -37,11 +40,15 @@ struct column {
 	size_t offset;	     /* in the row */
 	int width;	     /* text: at least this wide */
 	bool left;	     /* text: left-aligned */
-	/* Text of the cell where it is not the plain value; NULL: plain.
-	 * At most @size bytes with the NUL; not escaped, the renderer does that. */
+	/* Text of the cell if it is not the plain value; NULL: plain.  At most @size bytes with the
+	 * NUL; not escaped, the renderer does it. */
 	void (*cell)(const void *row, char *buf, size_t size);
-	const char *metric; /* output/metrics.h; NULL: as the key says, "": none */
-	const char *help;   /* of the metric, which is about no interval; NULL: the meaning */
+	const char *metric; /* output/metrics.h; NULL: by the key, "": none */
+	const char *help;   /* of the metric; NULL: the meaning */
+	void (*text)(uint64_t value, char *buf, size_t size); /* like cell, from a number alone */
+	const char *rate; /* full screen: heading of the value per second; NULL: none */
+	bool fine;	  /* COLUMN_HIST: JSON has the fine slots, which are numbers, not times */
+	bool spare;	  /* left out first if the table is wider than the terminal */
 };
 
 struct schema {
@@ -50,10 +57,10 @@ struct schema {
 	size_t row_size; /* bytes from one row to the next */
 };
 
-/* That of an array of columns, with rows of type @row. */
+/* The schema of an array of columns, with rows of type @row. */
 #define SCHEMA(columns, row)                                                                       \
 	{                                                                                          \
-		(columns), sizeof(columns) / sizeof((columns)[0]), sizeof(row)                     \
+		(columns), ARRAY_SIZE(columns), sizeof(row)                                        \
 	}
 
 #endif

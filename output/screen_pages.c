@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The full screen: texts, questions, the selected row, keys, the mouse. */
 #include "output/screen_internal.h"
 
 #include <ctype.h>
@@ -6,45 +7,94 @@
 
 #include "core/base/array.h"
 
-/* ---- help ---- */
+/* ---- a text ---- */
 
 /* Lines that it has. */
-static size_t help_room(void)
+static size_t text_room(void)
 {
 	return LINES > 4 ? (size_t)LINES - 3 : 1;
 }
 
-void screen_help(struct screen *s, const char *const *lines, size_t n)
+void screen_show_text(struct screen *s, const char *title, const char *text)
 {
-	s->page = PAGE_HELP;
-	s->help = lines;
-	s->n_help = n;
-	s->first_help = 0;
+	char *copy = strdup(text);
+
+	if (!copy)
+		return;
+	free(s->text);
+	s->text = copy;
+	s->title = title;
+	if (s->page != PAGE_TEXT)
+		s->first_line = 0;
+	s->page = PAGE_TEXT;
 }
 
-void screen_draw_help(const struct screen *s)
+/* The part of @text for a line of the screen: a line of it, or as many of its words as fit. Returns
+ * what is behind that; NULL: nothing. */
+static const char *cut_line(const char *text, char *line, size_t size)
 {
-	const size_t room = help_room();
+	size_t len = strcspn(text, "\n"), room = COLS > 4 ? (size_t)COLS - 3 : 1, width = 0;
+	size_t fits = 0, blank = 0;
+	char unit[ESCAPE_UNIT_SIZE];
 
-	screen_put(0, 0, A_BOLD, "Keys");
-	for (size_t i = 0; i < room && s->first_help + i < s->n_help; i++)
-		screen_put(2 + (int)i, 3, A_NORMAL, s->help[s->first_help + i]);
-	screen_put(LINES - 1, 0, A_STANDOUT,
-		   s->n_help > room ? "Arrows, PgUp and PgDn scroll, any other key goes back"
-				    : "Press any key to go back");
+	while (fits < len) {
+		size_t step = data_next(text + fits, false, unit);
+
+		width += unit_width(unit);
+		if (width > room)
+			break;
+		if (text[fits] == ' ')
+			blank = fits;
+		fits += step;
+	}
+	if (fits < len && blank)
+		fits = blank;
+	snprintf(line, size, "%.*s", (int)fits, text);
+	text += fits;
+	if (fits < len)
+		return text + strspn(text, " ");
+	return *text ? text + 1 : NULL;
+}
+
+#define TEXT_LINE 1024
+
+static size_t text_lines(const struct screen *s)
+{
+	char line[TEXT_LINE];
+	size_t n = 0;
+
+	for (const char *at = s->text; at && *at; n++)
+		at = cut_line(at, line, sizeof(line));
+	return n;
+}
+
+void screen_draw_text(struct screen *s)
+{
+	const size_t room = text_room(), n = text_lines(s);
+	const char *at = s->text;
+	char line[TEXT_LINE];
+
+	if (s->first_line + room > n)
+		s->first_line = n > room ? n - room : 0;
+	screen_put(0, 0, STYLE_STRONG, s->title);
+	for (size_t i = 0; at && *at && i < s->first_line + room; i++) {
+		at = cut_line(at, line, sizeof(line));
+		if (i >= s->first_line)
+			screen_put(2 + (int)(i - s->first_line), 2, STYLE_PLAIN, line);
+	}
+	screen_fill(LINES - 1, STYLE_LABEL);
+	screen_put(LINES - 1, 0, STYLE_LABEL,
+		   n > room ? "Arrows and PgDn scroll, other keys go back"
+			    : "Press any key to go back");
 }
 
 /* ---- questions ---- */
 
-void screen_ask(struct screen *s, const struct screen_question *question, const char *current,
-		const void *list_ctx)
+void screen_ask(struct screen *s, const char *question)
 {
 	s->page = PAGE_QUESTION;
 	s->question = question;
-	s->list_ctx = list_ctx;
 	s->answer[0] = 0;
-	snprintf(s->current, sizeof(s->current), "%s", current);
-	s->complaint[0] = 0;
 }
 
 void screen_back(struct screen *s)
@@ -57,39 +107,21 @@ const char *screen_answer(const struct screen *s)
 	return s->answer;
 }
 
-void screen_refuse(struct screen *s, const char *why)
-{
-	snprintf(s->complaint, sizeof(s->complaint), "%s", why);
-	s->answer[0] = 0;
-}
-
-static void draw_list(const struct screen *s, int line)
-{
-	char *lines = s->question->list ? s->question->list(s->list_ctx) : NULL;
-	char *rest = lines, *text;
-	int attributes = A_UNDERLINE;
-
-	while ((text = strsep(&rest, "\n")) && line < LINES - 1) {
-		screen_put(line++, 1, attributes, text);
-		attributes = A_NORMAL;
-	}
-	free(lines);
-}
-
-/* As it was typed, backslashes too, but nothing that drives a terminal.  The column behind it. */
+/* Unchanged, backslashes too, but nothing that controls a terminal.  Returns the column after
+ * it. */
 static int put_typed(const char *text, int line, int column)
 {
 	char unit[ESCAPE_UNIT_SIZE];
 
 	while (*text) {
 		text += data_next(text, true, unit);
-		screen_put(line, column, A_NORMAL, unit);
+		screen_put(line, column, STYLE_PLAIN, unit);
 		column += (int)unit_width(unit);
 	}
 	return column;
 }
 
-/* Its end, as much as there is room for; then the cursor. */
+/* Its end, as much as fits; then the cursor. */
 static void draw_answer(const char *answer, int line, int column)
 {
 	const size_t room = COLS > column ? (size_t)(COLS - column - 1) : 0;
@@ -105,15 +137,7 @@ static void draw_answer(const char *answer, int line, int column)
 
 void screen_draw_question(const struct screen *s)
 {
-	screen_put(0, 0, A_BOLD, s->question->title);
-	screen_put(2, 0, A_NORMAL, s->question->question);
-	if (s->current[0]) {
-		screen_put(3, 0, A_NORMAL, "Now: ");
-		put_typed(s->current, 3, 5);
-	}
-	screen_put(4, 0, A_NORMAL, s->complaint);
-	draw_list(s, 6);
-	draw_answer(s->answer, 2, (int)strlen(s->question->question));
+	draw_answer(s->answer, LINES - 1, screen_put(LINES - 1, 0, STYLE_STRONG, s->question));
 }
 
 static void delete_character(char *text)
@@ -142,7 +166,7 @@ static int key_in_question(struct screen *s, int key)
 	case '\b':
 		delete_character(s->answer);
 		return SCREEN_HANDLED;
-	case 'U' - '@': /* as a terminal's line: all of it */
+	case 'U' - '@': /* like a terminal's line: all of it */
 		s->answer[0] = 0;
 		return SCREEN_HANDLED;
 	}
@@ -155,14 +179,11 @@ static int key_in_question(struct screen *s, int key)
 
 /* ---- scrolling ---- */
 
-/* Is @key for that?  Of @n lines @room are shown, from *@first on; bounded at once: of several keys
- * that wait, the next one counts from there. */
+/* Does @key scroll a text?  @room of @n lines are displayed, from *@first on. */
 static bool scrolls(size_t *first, size_t n, size_t room, int key)
 {
 	size_t page = room > 1 ? room - 1 : 1, last = n > room ? n - room : 0;
 
-	if (*first > last)
-		*first = last;
 	switch (key) {
 	case KEY_UP:
 		*first -= *first > 0;
@@ -190,20 +211,67 @@ static bool scrolls(size_t *first, size_t n, size_t room, int key)
 	return true;
 }
 
-/* The end of the rows that are awaited is not known yet. */
-static bool scrolls_rows(struct screen *s, int key)
+void screen_select(struct screen *s, size_t i)
 {
-	size_t first = s->first;
+	const size_t room = screen_room(s), n = s->rows.n, last = n > room ? n - room : 0;
+
+	s->selected = i < n ? i : n && i != SCREEN_NONE ? n - 1 : SCREEN_NONE;
+	if (s->selected != SCREEN_NONE && s->first > s->selected)
+		s->first = s->selected;
+	if (s->selected != SCREEN_NONE && room && s->first + room <= s->selected)
+		s->first = s->selected - room + 1;
+	if (s->first > last)
+		s->first = last;
+}
+
+/* The keys move the selected row; without one they begin at the top of what is displayed. */
+static bool moves(struct screen *s, int key)
+{
+	const bool none = s->selected >= s->rows.n;
+	const size_t room = screen_room(s), page = room > 1 ? room - 1 : 1;
+	const size_t at = none ? s->first : s->selected;
+
+	switch (key) {
+	case KEY_UP:
+		screen_select(s, at - (at > 0 && !none));
+		break;
+	case KEY_DOWN:
+		screen_select(s, at + !none);
+		break;
+	case KEY_PPAGE:
+		screen_select(s, at > page ? at - page : 0);
+		break;
+	case KEY_NPAGE:
+		screen_select(s, at + page);
+		break;
+	case KEY_END:
+		screen_select(s, s->rows.n ? s->rows.n - 1 : 0);
+		break;
+	case KEY_HOME: /* what the top row is from now on, too */
+		s->first = 0;
+		screen_select(s, SCREEN_NONE);
+		break;
+	case 27: /* escape */
+		screen_select(s, SCREEN_NONE);
+		break;
+	default:
+		return false;
+	}
+	return true;
+}
+
+/* The end of the expected rows is not known yet. */
+static bool moves_rows(struct screen *s, int key)
+{
+	static const int keys[] = { KEY_UP, KEY_DOWN, KEY_PPAGE, KEY_NPAGE, KEY_END, KEY_HOME, 27 };
 	int *waiting = NULL;
 
-	if (!scrolls(&first, s->rows.n, screen_room(s), key))
-		return false;
-	if (s->awaits_rows)
-		waiting = ARRAY_ADD(s->waiting, s->n_waiting);
-	if (waiting)
-		*waiting = key;
-	else
-		s->first = first;
+	for (size_t i = 0; s->awaits_rows && !waiting && i < ARRAY_SIZE(keys); i++)
+		if (keys[i] == key)
+			waiting = ARRAY_ADD(s->waiting, s->n_waiting);
+	if (!waiting)
+		return moves(s, key);
+	*waiting = key;
 	return true;
 }
 
@@ -215,9 +283,56 @@ void screen_await_rows(struct screen *s)
 void screen_scroll_rows(struct screen *s)
 {
 	for (size_t i = 0; i < s->n_waiting; i++)
-		scrolls(&s->first, s->rows.n, screen_room(s), s->waiting[i]);
+		moves(s, s->waiting[i]);
 	s->n_waiting = 0;
 	s->awaits_rows = false;
+}
+
+/* ---- keys ---- */
+
+static int on_click(struct screen *s, int line, int column)
+{
+	size_t row = screen_row_at(s, line);
+
+	if (line == LINES - 1)
+		return screen_label_at(s, column);
+	if (line == screen_heading(s)) {
+		s->column = screen_column_at(s, column);
+		return s->column == SCREEN_NONE ? SCREEN_HANDLED : SCREEN_COLUMN;
+	}
+	if (row == SCREEN_NONE)
+		return SCREEN_HANDLED;
+	if (row == s->selected)
+		return '\r';
+	screen_select(s, row);
+	return SCREEN_HANDLED;
+}
+
+/* The key that means the same; the wheel scrolls. */
+static int on_mouse(struct screen *s)
+{
+	MEVENT event;
+
+	if (getmouse(&event) != OK)
+		return SCREEN_HANDLED;
+	if (event.bstate & (BUTTON4_PRESSED | BUTTON5_PRESSED))
+		return event.bstate & BUTTON4_PRESSED ? KEY_UP : KEY_DOWN;
+	if (s->page == PAGE_TABLE)
+		return on_click(s, event.y, event.x);
+	return s->page == PAGE_TEXT ? 27 : SCREEN_HANDLED;
+}
+
+/* What a key stands for. */
+static int meaning(struct screen *s, int key)
+{
+	if (key == KEY_MOUSE)
+		key = on_mouse(s);
+	if (key == KEY_ENTER || key == '\n')
+		return '\r';
+	for (size_t i = 0; i < s->view->n_labels; i++)
+		if (s->view->labels[i].function && key == KEY_F(s->view->labels[i].function))
+			return s->view->labels[i].key;
+	return key;
 }
 
 int screen_key(struct screen *s)
@@ -227,12 +342,15 @@ int screen_key(struct screen *s)
 	if (key == ERR)
 		return SCREEN_NO_KEY;
 	if (key == KEY_RESIZE)
-		return SCREEN_HANDLED;
+		return SCREEN_RESIZED;
+	key = meaning(s, key);
+	if (key < 0) /* a click: on nothing */
+		return key == SCREEN_NO_KEY ? SCREEN_HANDLED : key;
 	if (s->page == PAGE_QUESTION)
 		return key_in_question(s, key);
 	if (s->page == PAGE_TABLE)
-		return scrolls_rows(s, key) ? SCREEN_HANDLED : key;
-	if (s->n_help > help_room() && scrolls(&s->first_help, s->n_help, help_room(), key))
+		return moves_rows(s, key) ? SCREEN_HANDLED : key;
+	if (scrolls(&s->first_line, text_lines(s), text_room(), key) && text_lines(s) > text_room())
 		return SCREEN_HANDLED;
 	screen_back(s);
 	return SCREEN_BACK;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The rows of the full screen: a copy of an interval's, in the order of a column. */
 #include "output/screen_internal.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@ void screen_rows_free(struct screen_rows *rows)
 
 /* ---- copies ---- */
 
-/* The strings of a row become our own. */
+/* Copies the strings of a row. */
 static int own_texts(struct screen_rows *to, char *row)
 {
 	for (size_t i = 0; i < to->own.n; i++) {
@@ -90,7 +91,7 @@ static int compare_values(const struct column *column, const void *a, const void
 	return (p < q) - (p > q);
 }
 
-/* What is equal stays in the order that it came in. */
+/* Equal rows keep their order. */
 static int compare(const void *a, const void *b, void *ctx)
 {
 	const char *p = *(const char *const *)a, *q = *(const char *const *)b;
@@ -114,8 +115,44 @@ static void sort(struct screen_rows *rows, const struct screen_view *view)
 	qsort_r(rows->order, rows->n, sizeof(*rows->order), compare, &order);
 }
 
+/* ---- the selected row ---- */
+
+static bool same_columns(const struct schema *a, const struct schema *b)
+{
+	for (size_t i = 0; i < a->n; i++)
+		if (i >= b->n || a->columns[i].offset != b->columns[i].offset)
+			return false;
+	return a->n == b->n;
+}
+
+static bool same_names(const struct schema *schema, const void *a, const void *b)
+{
+	for (size_t i = 0; i < schema->n; i++) {
+		const struct column *column = &schema->columns[i];
+
+		if (column->role == ROLE_LABEL && compare_values(column, a, b))
+			return false;
+	}
+	return true;
+}
+
+static size_t find_again(const struct screen_rows *rows, const struct screen_rows *before,
+			 size_t selected, bool *same)
+{
+	*same = true;
+	if (selected >= before->n || !same_columns(&rows->own, &before->own) || !rows->n) {
+		*same = false;
+		return SCREEN_NONE;
+	}
+	for (size_t i = 0; i < rows->n; i++)
+		if (same_names(&rows->own, rows->order[i], before->order[selected]))
+			return i;
+	*same = false;
+	return selected < rows->n ? selected : rows->n - 1;
+}
+
 int screen_rows_copy(struct screen_rows *rows, const struct render_interval *in,
-		     const struct screen_view *view)
+		     const struct screen_view *view, size_t *selected, bool *same)
 {
 	struct screen_rows made = { 0 }, old = *rows;
 	int r = copy(&made, in, in->rows ? view->sum : NULL);
@@ -125,8 +162,10 @@ int screen_rows_copy(struct screen_rows *rows, const struct render_interval *in,
 		return r;
 	}
 	*rows = made;
+	rows->table.secs = view->secs;
 	text_table_measure(&rows->table, &rows->own, rows->rows, rows->n + rows->has_sum);
 	sort(rows, view);
+	*selected = find_again(rows, &old, *selected, same);
 	screen_rows_free(&old);
 	return 0;
 }

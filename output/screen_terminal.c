@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The full screen: the terminal, its modes and signals. */
 #include "output/screen_internal.h"
-/* Before <term.h>, whose macros are called like its members. */
+/* Before <term.h>, whose macros have the names of its members. */
 #include "output/terminal.h"
 
 #include <errno.h>
@@ -16,12 +17,12 @@
 #include "core/base/array.h"
 
 /*
- * SIGQUIT (Ctrl-\) is for a program that hangs: it is not left to the run loop, as the other
- * signals are, nor does its handler call ncurses, which may be at work.  What gives the terminal
- * back is made before; the signal then ends the program, as it does without a handler.
+ * SIGQUIT (Ctrl-\) is for a program that hangs: the run loop does not handle it, unlike the other
+ * signals, and its handler does not call ncurses, which may be running.  The sequence that restores
+ * the terminal is prepared before; the signal then ends the program, like without a handler.
  *
- * The signals that stop a job are handled the same way, instead of by ncurses: a job that waits
- * for the foreground must still end by SIGTERM.
+ * The signals that stop a job are handled the same way, instead of by ncurses: a job that waits for
+ * the foreground must still end by SIGTERM.
  */
 struct sequence {
 	char text[128];
@@ -37,7 +38,7 @@ static struct {
 	struct sequence leave, enter;
 	struct sigaction old[ARRAY_SIZE(caught)];
 	volatile sig_atomic_t suspended; /* the terminal was given back when the job was stopped */
-	volatile sig_atomic_t redraw;	 /* it was taken again: nothing of ours is on it */
+	volatile sig_atomic_t redraw;	 /* it was taken over again: nothing of ours is on it */
 } way_back;
 
 static struct sequence *making;
@@ -47,6 +48,12 @@ static int keep_character(int c)
 	if (making->len < sizeof(making->text))
 		making->text[making->len++] = (char)c;
 	return c;
+}
+
+static void add_text(struct sequence *sequence, const char *text)
+{
+	while (*text && sequence->len < sizeof(sequence->text))
+		sequence->text[sequence->len++] = *text++;
 }
 
 static void make_sequence(struct sequence *sequence, const char *const *capabilities)
@@ -88,8 +95,8 @@ static bool is_ending(void)
 	return any;
 }
 
-/* Ctrl-Z, or the terminal is another job's: stops until it is ours, or until the program is to
- * end, and is to leave the terminal as it is. */
+/* Ctrl-Z, or the terminal is another job's: stops until it is ours, or until the program ends and
+ * must leave the terminal unchanged. */
 static void on_stop(int signo)
 {
 	const int saved = errno;
@@ -113,6 +120,18 @@ static void on_stop(int signo)
 	errno = saved;
 }
 
+/* ncurses switches the mouse off at the end; the handlers do so themselves. */
+static void add_mouse(void)
+{
+	char *mode = tigetstr((char *)"XM");
+
+	if (!mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL))
+		return;
+	mouseinterval(0);
+	add_text(&way_back.leave, "\033[?1006;1000l");
+	add_text(&way_back.enter, mode && mode != (char *)-1 ? tiparm(mode, 1) : "\033[?1000h");
+}
+
 static void catch_signals(void)
 {
 	static const char *const leave[] = { "sgr0", "rmkx", "cnorm", "rmcup", NULL };
@@ -123,6 +142,7 @@ static void catch_signals(void)
 
 	make_sequence(&way_back.leave, leave);
 	make_sequence(&way_back.enter, enter);
+	add_mouse();
 	way_back.suspended = way_back.redraw = false;
 	sigaddset(&quit.sa_mask, SIGTTOU);
 	for (size_t i = 0; i < ARRAY_SIZE(end_signals); i++)
@@ -131,6 +151,44 @@ static void catch_signals(void)
 		sigaddset(&stop.sa_mask, caught[i]);
 		if (way_back.old[i].sa_handler != SIG_IGN)
 			sigaction(caught[i], caught[i] == SIGQUIT ? &quit : &stop, NULL);
+	}
+}
+
+/* ---- looks ---- */
+
+static chtype styles[STYLE_LABEL + 1];
+
+/* Never by colour alone: the mark, the brackets, reverse and bold remain.  Pairs that people who
+ * do not see red or green tell apart. */
+static void choose_styles(FILE *out)
+{
+	static const chtype monochrome[] = {
+		[STYLE_STRONG] = A_BOLD,
+		[STYLE_HEADING] = A_STANDOUT,
+		[STYLE_SORTED] = A_STANDOUT | A_BOLD,
+		[STYLE_SELECTED] = A_STANDOUT,
+		[STYLE_FILTER] = A_BOLD,
+		[STYLE_LABEL] = A_STANDOUT,
+	};
+	static const struct {
+		short text, ground;
+	} pairs[] = {
+		[STYLE_HEADING] = { COLOR_BLACK, COLOR_CYAN },
+		[STYLE_SORTED] = { COLOR_BLACK, COLOR_YELLOW },
+		[STYLE_SELECTED] = { COLOR_BLACK, COLOR_WHITE },
+		[STYLE_FILTER] = { COLOR_YELLOW, -1 },
+		[STYLE_GRAPH] = { COLOR_CYAN, -1 },
+		[STYLE_LABEL] = { COLOR_BLACK, COLOR_CYAN },
+	};
+
+	memcpy(styles, monochrome, sizeof(styles));
+	if (!terminal_colours(out) || !has_colors() || start_color() || use_default_colors())
+		return;
+	for (short i = 0; i < (short)ARRAY_SIZE(pairs); i++) {
+		if (!pairs[i].text && !pairs[i].ground)
+			continue;
+		init_pair(i, pairs[i].text, pairs[i].ground);
+		styles[i] = COLOR_PAIR(i) | (styles[i] & A_BOLD);
 	}
 }
 
@@ -144,13 +202,12 @@ void screen_hold_stops(sigset_t *before)
 	sigprocmask(SIG_BLOCK, &stops, before);
 }
 
-/* A vt100's description, for machines that have no terminfo: every terminal of today is one.  Made
- * by output/CMakeLists.txt; empty where the build could not. */
+/* A vt100's description, for machines without terminfo: every terminal of today supports it.  Made
+ * by output/CMakeLists.txt; empty if the build could not make it. */
 extern const char terminfo_vt100[];
 
-/* While Ctrl-Z has a handler: where it has none, ncurses takes it, and ignores what is pressed
- * while the screen is drawn, instead of keeping it for later.  It finds that out once, by
- * newterm(). */
+/* While Ctrl-Z has a handler: without one, ncurses handles it, and drops keys pressed during a
+ * drawing, instead of keeping them for later.  It checks this once, in newterm(). */
 static SCREEN *open_terminal(FILE *out, FILE *in)
 {
 	const struct sigaction stop = { .sa_handler = on_stop };
@@ -189,7 +246,7 @@ int screen_take_terminal(struct screen *s, struct error *err)
 {
 	way_back.in = fileno(s->in);
 	way_back.out = fileno(s->renderer.stream);
-	/* Since screen_missing() time has passed. */
+	/* Since screen_missing() some time has passed. */
 	if (terminal_is_others(way_back.in) || terminal_is_others(way_back.out)) {
 		error_set(err, STATUS_UNSUPPORTED, -ENOTTY,
 			  "the full screen cannot begin in the background");
@@ -199,7 +256,7 @@ int screen_take_terminal(struct screen *s, struct error *err)
 	for (size_t i = 0; i < ARRAY_SIZE(caught); i++)
 		sigaction(caught[i], NULL, &way_back.old[i]);
 	tcgetattr(way_back.in, &way_back.modes);
-	/* Names are UTF-8 whatever the locale, as in the other outputs. */
+	/* Names are UTF-8 in any locale, like in the other outputs. */
 	setlocale(LC_CTYPE, "C.UTF-8");
 	s->terminal = open_terminal(s->renderer.stream, s->in);
 	if (!s->terminal) {
@@ -215,6 +272,7 @@ int screen_take_terminal(struct screen *s, struct error *err)
 	nodelay(stdscr, TRUE);
 	set_escdelay(25);
 	curs_set(0);
+	choose_styles(s->renderer.stream);
 	tcgetattr(way_back.in, &way_back.own);
 	catch_signals();
 	return 0;
@@ -226,13 +284,13 @@ void screen_give_terminal(struct screen *s)
 
 	if (!s->terminal)
 		return;
-	/* Then SIGTTOU lets it pass where the job is in the background by now. */
+	/* Then SIGTTOU does not stop it if the job is in the background by now. */
 	screen_hold_stops(&before);
 	if (!way_back.suspended) {
 		curs_set(1);
 		endwin();
-		/* endwin() does so by the output, which may have been given up since
-		 * (cmd/guard.h). */
+		/* endwin() does so through the output, which may be /dev/null by now
+		 * (cmd/engine/guard.h). */
 		tcsetattr(way_back.in, TCSANOW, &way_back.modes);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(caught); i++)
@@ -249,6 +307,11 @@ void screen_resized(struct screen *s)
 	if (s->terminal && ioctl(fileno(s->in), TIOCGWINSZ, &size) == 0)
 		resizeterm(size.ws_row, size.ws_col);
 	screen_draw(s);
+}
+
+size_t screen_width(void)
+{
+	return (size_t)COLS;
 }
 
 bool screen_may_draw(void)
@@ -272,7 +335,7 @@ bool screen_hung_up(const struct screen *s)
 	       (ioctl(fd.fd, FIONREAD, &waiting) == 0 && waiting == 0);
 }
 
-/* How many bytes of @text have room in @room columns. */
+/* How many bytes of @text fit into @room columns. */
 static int bytes_of(const char *text, size_t room)
 {
 	char unit[ESCAPE_UNIT_SIZE];
@@ -289,26 +352,27 @@ static int bytes_of(const char *text, size_t room)
 	return (int)(end - text);
 }
 
-int screen_width(const char *text)
+int screen_put_cut(int line, int column, enum screen_style style, const char *text, int room)
 {
-	char unit[ESCAPE_UNIT_SIZE];
-	size_t width = 0;
-
-	while (*text) {
-		text += data_next(text, false, unit);
-		width += unit_width(unit);
-	}
-	return (int)width;
-}
-
-void screen_put(int line, int column, int attributes, const char *text)
-{
-	int room = COLS - column;
+	int bytes;
 
 	if (line >= LINES || room <= 0)
-		return;
-	attrset((chtype)attributes);
-	/* The last cell of the last line would scroll. */
-	mvaddnstr(line, column, text, bytes_of(text, (size_t)room - (line == LINES - 1)));
+		return column;
+	bytes = bytes_of(text, (size_t)room);
+	attrset(styles[style]);
+	mvaddnstr(line, column, text, bytes);
 	attrset(A_NORMAL);
+	return getcurx(stdscr) > column || !bytes ? getcurx(stdscr) : COLS;
+}
+
+int screen_put(int line, int column, enum screen_style style, const char *text)
+{
+	/* The last cell of the last line would scroll. */
+	return screen_put_cut(line, column, style, text, COLS - column - (line == LINES - 1));
+}
+
+void screen_fill(int line, enum screen_style style)
+{
+	if (line < LINES)
+		mvhline(line, 0, ' ' | styles[style], COLS);
 }

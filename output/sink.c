@@ -23,13 +23,25 @@ void sink_write(struct sink *sink, const char *data, size_t len)
 	if (sink->error)
 		return;
 	errno = 0;
-	if (fwrite(data, 1, len, sink->stream) != len)
+	if (fwrite_unlocked(data, 1, len, sink->stream) != len)
 		note_failure(sink);
 }
 
 void sink_puts(struct sink *sink, const char *text)
 {
 	sink_write(sink, text, strlen(text));
+}
+
+void sink_integer(struct sink *sink, uint64_t value)
+{
+	char digits[20];
+	size_t at = sizeof(digits);
+
+	do {
+		digits[--at] = (char)('0' + value % 10);
+		value /= 10;
+	} while (value);
+	sink_write(sink, digits + at, sizeof(digits) - at);
 }
 
 void sink_fill(struct sink *sink, char c, size_t times)
@@ -51,17 +63,17 @@ void sink_printf(struct sink *sink, const char *fmt, ...)
 	va_end(args);
 }
 
-bool render_nobody_reads(FILE *stream)
+bool render_reader_is_gone(FILE *stream)
 {
 	struct pollfd pfd = { .fd = fileno(stream), .events = POLLOUT };
 
 	return pfd.fd >= 0 && poll(&pfd, 1, 0) > 0 && (pfd.revents & (POLLERR | POLLHUP));
 }
 
-/* Why an earlier write of someone else failed: its errno is long gone. */
+/* The cause of an earlier failed write: its errno is gone. */
 static int old_failure(FILE *stream)
 {
-	return render_nobody_reads(stream) ? -EPIPE : -EIO;
+	return render_reader_is_gone(stream) ? -EPIPE : -EIO;
 }
 
 int render_flush(FILE *stream)

@@ -4,24 +4,26 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /*
- * Private to output/: a stream together with the first error met on it.  stdio keeps only the
- * fact that a write failed, and drops what it had buffered; the cause (has the reader gone, is
- * the disk full?) has to be taken when it happens.  After an error nothing more is written.
+ * Private to output/: a stream together with its first error. stdio stores only that a write
+ * failed, and drops its buffer; the cause (has the reader gone, is the disk full?) must be read
+ * when it happens.  After an error nothing more is written.
  */
 struct sink {
 	FILE *stream;
 	int error;     /* errno of the first failed write, 0: none */
-	bool terminal; /* for programs' formats: what is written goes to one */
+	bool terminal; /* for programs' formats: the stream is a terminal */
 };
 
-/* One that knows whether @stream is a terminal. */
+/* One that checks whether @stream is a terminal. */
 struct sink sink_of(FILE *stream);
 
 void sink_write(struct sink *sink, const char *data, size_t len);
 void sink_puts(struct sink *sink, const char *text);
+void sink_integer(struct sink *sink, uint64_t value);
 void sink_fill(struct sink *sink, char c, size_t times);
 void sink_printf(struct sink *sink, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -5,7 +5,7 @@
 
 #include "output/render_internal.h"
 
-/* ---- what is added up ---- */
+/* ---- units ---- */
 
 uint64_t stack_row_reads(const struct stack_row *row, enum stack_unit unit)
 {
@@ -139,8 +139,8 @@ int stacks_text(FILE *stream, enum stack_unit unit, const struct stack_row *rows
 
 #define MAX_FRAMES 512
 
-/* A line in the making: what is not the first is separated.  A blank and a number that end a name
- * are held back: at the end of the line flamegraph.pl takes them for a second count. */
+/* A line being built: elements after the first are separated.  A blank and a number at the end of a
+ * name are held back: at the end of the line flamegraph.pl takes them for a second count. */
 struct folded {
 	struct sink *sink;
 	bool any;
@@ -154,7 +154,7 @@ static bool is_like_count(const char *rest)
 	return digits && digits <= 20 && !rest[1 + digits];
 }
 
-/* @blank is what the blank becomes. */
+/* @blank replaces the blank. */
 static void put_held(struct folded *to, const char *blank)
 {
 	if (!to->held)

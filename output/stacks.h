@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Stacks as text and as folded lines. */
 #ifndef IOTRACE_OUTPUT_STACKS_H
 #define IOTRACE_OUTPUT_STACKS_H
 
@@ -6,24 +7,24 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "output/frames.h"
+#include "core/base/frames.h"
 
-/* Whose I/O it is, beside the process. */
+/* The labels of a row, in addition to the process. */
 enum stack_label { STACK_CGROUP, STACK_UNIT, STACK_CONTAINER, STACK_USER, STACK_LABELS };
 
 /* I/O of one process, by one path, to one disk: the input of the formats below. */
 struct stack_row {
-	const char *disk, *comm;	  /* "": not shown */
-	const char *labels[STACK_LABELS]; /* the same; NULL, too */
-	uint32_t pid;			  /* 0: not shown */
+	const char *disk, *comm;	  /* "": not displayed */
+	const char *labels[STACK_LABELS]; /* the same; also for NULL */
+	uint32_t pid;			  /* 0: not displayed */
 	struct frames kernel, user;
 	uint64_t read_bytes, write_bytes;
-	uint64_t read_ios, write_ios;	      /* complete */
-	uint64_t read_time_ns, write_time_ns; /* of these, from when they were made */
+	uint64_t read_ios, write_ios;	      /* completed */
+	uint64_t read_time_ns, write_time_ns; /* of these, from their creation */
 	uint64_t read_wait_ns, write_wait_ns; /* in page faults and reads; in writes and syncs */
 };
 
-/* What is added up. */
+/* The counted value. */
 enum stack_unit { STACK_BYTES, STACK_IOS, STACK_TIME, STACK_WAIT };
 
 uint64_t stack_row_reads(const struct stack_row *row, enum stack_unit unit);
@@ -35,35 +36,34 @@ uint64_t stack_row_sum(const struct stack_row *row, enum stack_unit unit);
 /* "bytes", "I/Os", "ns" */
 const char *stack_unit_name(enum stack_unit unit);
 
-/* As people read them; both return @buf.  "12.34 ms"; "1,234 bytes", "350 I/Os" or a time. */
+/* Formatted for people; both return @buf.  "12.34 ms"; "1,234 bytes", "350 I/Os" or a time. */
 char *stacks_time(uint64_t ns, char *buf, size_t size);
 char *stacks_amount(uint64_t n, enum stack_unit unit, char *buf, size_t size);
 
 /* All return 0 or -errno of the stream, and escape names themselves. */
 
-/* Disk, frames leaf first (the kernel's above those of user space, "--" between), process, what was
- * read and written. */
+/* Disk, frames leaf first (the kernel's above user space's, "--" between), process, amount read and
+ * written. */
 int stacks_text(FILE *stream, enum stack_unit unit, const struct stack_row *rows, size_t n);
 
 /*
- * Folded lines, one a row, root first, kernel frames marked "_[k]".  By process they are
- * iostack's, "process;user frame;-;kernel frame;disk BYTES", the "-" where there are frames of both
- * kinds; by disk "disk;process;user frame;kernel frame BYTES".  What labels there are stand before
- * the process. A ';' in a name is shown as \x3b.
+ * Folded lines, one per row, root first, kernel frames marked "_[k]".  By process they are
+ * iostack's, "process;user frame;-;kernel frame;disk BYTES", the "-" only with frames of both
+ * kinds; by disk "disk;process;user frame;kernel frame BYTES".  Other labels come before the
+ * process.  A ';' in a name is written as \x3b.
  */
 enum stack_order { STACK_ORDER_PROCESS, STACK_ORDER_DISK };
 int stacks_folded(FILE *stream, enum stack_order order, enum stack_unit unit,
 		  const struct stack_row *rows, size_t n);
 
 /*
- * A flame graph as one SVG file: it can be read as it is, and where scripts run it fits its window
- * and can be zoomed and searched.  Reads and writes have a hue each; of a frame with both, the
- * right part is that of its writes.  Nothing narrower than STACKS_SVG_LEAST of its width is drawn:
- * such siblings are one frame,
- * "[rest] N frames".  @title is its heading.
+ * A flame graph as one SVG file: it is complete by itself; with scripts it fits its window and can
+ * be zoomed and searched.  Reads and writes have a hue each; in a frame with both, the right part
+ * is for writes.  Nothing narrower than STACKS_SVG_LEAST of its width is drawn: such siblings are
+ * one frame, "[rest] N frames".  @title is its heading, @caption stands below.
  */
 #define STACKS_SVG_LEAST 0.0002
-int stacks_svg(FILE *stream, const char *title, enum stack_unit unit, const struct stack_row *rows,
-	       size_t n);
+int stacks_svg(FILE *stream, const char *title, const char *caption, enum stack_unit unit,
+	       const struct stack_row *rows, size_t n);
 
 #endif

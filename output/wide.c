@@ -52,7 +52,7 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(((const struct wide_column *)a)->name, ((const struct wide_column *)b)->name);
 }
 
-/* Leaves as many columns as the terminal has room for, one at least. */
+/* Keeps as many columns as fit on the terminal, one at least. */
 static void fit(struct wide *wide)
 {
 	int used = DATE_WIDTH, room = (int)wide->width;
@@ -112,7 +112,7 @@ static int make_columns(struct wide *wide, const struct wide_values *values)
 	return r;
 }
 
-/* Is there a value to be shown that has no column? */
+/* Is there a value to show that has no column? */
 static bool columns_changed(const struct wide *wide, const struct wide_values *values)
 {
 	size_t shown = 0;
@@ -158,7 +158,7 @@ static void print_cell(const struct wide *wide, const struct wide_column *column
 		fprintf(wide->stream, " %*s", column->width, text);
 }
 
-/* False: this is a terminal, where columns are of events that have happened so far. */
+/* False: a terminal, whose columns are the events that have happened so far. */
 static bool has_columns(const struct wide *wide)
 {
 	return !wide->width || wide->n || wide->left_out;
@@ -173,7 +173,7 @@ static void head(struct wide *wide)
 		return;
 	wide->begun = true;
 	wide->left = HEADING_EVERY;
-	/* Of as many words as the lines below. */
+	/* As many words as the lines below. */
 	fputs(wide->csv ? "timestamp" : "date       time    ", wide->stream);
 	for (size_t i = 0; i < wide->n; i++)
 		print_cell(wide, &wide->columns[i], wide->columns[i].name);
@@ -196,7 +196,7 @@ static void print_deltas(const struct wide *wide, const char *when)
 	fputc('\n', wide->stream);
 }
 
-/* Makes the columns where there are none yet, or in text not enough. */
+/* Makes the columns if they do not exist yet or, in text, are not enough. */
 static int need_columns(struct wide *wide, const struct wide_values *values)
 {
 	const unsigned int width =

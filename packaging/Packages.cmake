@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Packages by CPack: `cpack --config build/release/CPackConfig.cmake -B DIR` makes a .deb, an .rpm
-# (where rpmbuild is) and a tarball, each with its SHA-256 beside it.
+# (if rpmbuild is installed) and a tarball, and a file with the SHA-256 of each.
 if(CMAKE_VERSION VERSION_LESS 3.19)
   message(STATUS "CMake is older than 3.19, which packages need: none can be made")
   return()
@@ -60,8 +60,13 @@ set(CPACK_RPM_PACKAGE_RELEASE ${IOTRACE_PACKAGE_RELEASE})
 set(CPACK_RPM_PACKAGE_LICENSE GPL-2.0-or-later)
 set(CPACK_RPM_PACKAGE_GROUP System/Base)
 set(CPACK_RPM_PACKAGE_DESCRIPTION ${CPACK_PACKAGE_DESCRIPTION})
-# One file would be one folder of links that are nobody's.
-set(CPACK_RPM_SPEC_MORE_DEFINE "%define _build_id_links none")
+# Otherwise rpmbuild adds a link to the binary below /usr/lib/.build-id, in a folder of no package. The
+# others: with SOURCE_DATE_EPOCH, which is not to come from the spec file's changelog, the same bytes.
+set(CPACK_RPM_SPEC_MORE_DEFINE "%define _build_id_links none
+%define source_date_epoch_from_changelog 0
+%define use_source_date_epoch_as_buildtime 1
+%define clamp_mtime_to_source_date_epoch 1
+%define _buildhost iotrace.invalid")
 set(CPACK_RPM_PACKAGE_AUTOREQ ON)
 if(IOTRACE_STATIC)
   set(CPACK_RPM_PACKAGE_AUTOREQ OFF)
@@ -73,7 +78,8 @@ set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION
     /usr/share/fish /usr/share/fish/vendor_completions.d /usr/lib/systemd /usr/lib/systemd/system)
 
 # What only a .deb has: see there.
-set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/cmake/StageDeb.cmake)
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/cmake/StageDeb.cmake
+                            ${CMAKE_CURRENT_LIST_DIR}/cmake/SameTime.cmake)
 set(CPACK_IOTRACE_BUILT_USING ${CMAKE_BINARY_DIR}/generated/built-using)
 set(CPACK_IOTRACE_OVERRIDES ${CMAKE_CURRENT_LIST_DIR}/debian/lintian-overrides)
 include(CPack)

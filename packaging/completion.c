@@ -16,7 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/command.h"
+#include "cmd/cli/command.h"
+#include "cmd/export/collectors.h"
+#include "core/base/array.h"
 
 static void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 
@@ -39,11 +41,14 @@ enum value_kind {
 	VALUE_NONE,   /* it takes none */
 	VALUE_FREE,   /* a number, or a name that cannot be completed */
 	VALUE_WORDS,  /* one of some words */
+	VALUE_LIST,   /* some of these, separated by commas */
 	VALUE_DISK,   /* as in /proc/diskstats, a device-mapper name or a path */
 	VALUE_PID,    /* a process */
 	VALUE_FILE,   /* a path */
 	VALUE_DRIVER, /* a virtio driver */
 	VALUE_DEVICE, /* a virtio device */
+	VALUE_CGROUP, /* a systemd unit */
+	VALUE_GUEST,  /* a name of QEMU's -name */
 };
 
 static const struct {
@@ -51,34 +56,22 @@ static const struct {
 	enum value_kind kind;
 } kinds[] = {
 	{ "DISK", VALUE_DISK },	    { "PID", VALUE_PID },	{ "FILE", VALUE_FILE },
-	{ "DRIVER", VALUE_DRIVER }, { "DEVICE", VALUE_DEVICE }, { "VQ", VALUE_FREE },
-	{ "GUEST", VALUE_FREE },    { "REGEX", VALUE_FREE },	{ "ROWS", VALUE_FREE },
-	{ "SECS", VALUE_FREE },	    { "CGROUP", VALUE_FREE },	{ "ADDRESS", VALUE_FREE },
-	{ "SERIES", VALUE_FREE },   { "MS", VALUE_FREE },	{ "IOS", VALUE_FREE },
-	{ "NAME", VALUE_FREE },
+	{ "DRIVER", VALUE_DRIVER }, { "DEVICE", VALUE_DEVICE }, { "CGROUP", VALUE_CGROUP },
+	{ "GUEST", VALUE_GUEST },
 };
 
-/* By the name of its argument; *words is "a|b|c" for VALUE_WORDS. */
-static enum value_kind kind_of(const struct args_spec *spec, const struct argp_option *option,
-			       const char **words)
+/* By the name of its argument; *words is "a|b|c" for VALUE_WORDS and VALUE_LIST. */
+static enum value_kind kind_of(const struct args_option *option, const char **words)
 {
-	const struct args_values *v = spec->values;
-
-	if (!option->arg || option->flags & OPTION_ARG_OPTIONAL)
+	if (!option->arg || option->flags & ARGS_OPTIONAL)
 		return VALUE_NONE; /* none of its own */
-	*words = option->arg;
-	if (strchr(option->arg, '|'))
-		return VALUE_WORDS;
-	for (; v && v->arg; v++) {
-		if (strcmp(v->arg, option->arg) != 0)
-			continue;
-		*words = v->words;
-		return VALUE_WORDS;
-	}
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+	*words = args_words(option);
+	if (*words)
+		return strstr(option->arg, "[,") ? VALUE_LIST : VALUE_WORDS;
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if (strcmp(kinds[i].arg, option->arg) == 0)
 			return kinds[i].kind;
-	die("kinds[] of packaging/completion.c does not know %s", option->arg);
+	return VALUE_FREE;
 }
 
 /* ---- templates ---- */
@@ -117,8 +110,14 @@ static const char *kind_name(enum value_kind kind)
 		return "driver";
 	case VALUE_DEVICE:
 		return "device";
+	case VALUE_CGROUP:
+		return "cgroup";
+	case VALUE_GUEST:
+		return "guest";
 	case VALUE_WORDS:
 		return "words";
+	case VALUE_LIST:
+		return "list";
 	case VALUE_NONE:
 	case VALUE_FREE:
 		break;
@@ -126,65 +125,66 @@ static const char *kind_name(enum value_kind kind)
 	return "free";
 }
 
-/* "a|b|c" as "a b c". */
+/* "a|b|c", or "a, b, c", as "a b c". */
 static void put_words(const char *words)
 {
 	for (; *words; words++)
-		putchar(*words == '|' ? ' ' : *words);
+		if (*words != ',')
+			putchar(*words == '|' ? ' ' : *words);
 }
 
-static bool has_letter(const struct argp_option *option)
+/* What export takes besides options. */
+static void put_collectors(void)
 {
-	return option->key > 0 && option->key < 0x80 && isalnum(option->key);
+	put_words(COLLECTOR_NAMES);
 }
 
 /* ---- walking through all options ---- */
 
 struct walk {
 	const char *subcommand; /* NULL: of iotrace itself */
-	const struct args_spec *spec;
-	void (*each)(const struct walk *walk, const struct argp_option *option);
+	void (*each)(const struct walk *walk, const struct args_option *option);
 };
 
-static void step(void *ctx, const struct argp_option *option)
+static void step(void *ctx, const struct args_option *option)
 {
 	const struct walk *walk = ctx;
 
 	walk->each(walk, option);
 }
 
-static void walk_main(void (*each)(const struct walk *walk, const struct argp_option *option))
+static void walk_main(void (*each)(const struct walk *walk, const struct args_option *option))
 {
-	const struct walk walk = { .spec = &main_args, .each = each };
+	const struct walk walk = { .each = each };
 
-	for (const struct argp_option *option = main_args.options; option->name; option++)
+	for (const struct args_option *option = main_args.options; option->name; option++)
 		each(&walk, option);
 }
 
 static void walk_subcommand(const struct command_entry *entry,
-			    void (*each)(const struct walk *walk, const struct argp_option *option))
+			    void (*each)(const struct walk *walk, const struct args_option *option))
 {
-	struct walk walk = { entry->name, entry->command->args, each };
+	struct walk walk = { entry->name, each };
 
-	args_each(walk.spec, step, &walk);
+	args_each(entry->args, step, &walk);
 }
 
 /* ---- bash ---- */
 
-static void bash_value(const struct walk *walk, const struct argp_option *option)
+static void bash_value(const struct walk *walk, const struct args_option *option)
 {
 	const char *sub = walk->subcommand ? walk->subcommand : "", *words;
-	enum value_kind kind = kind_of(walk->spec, option, &words);
+	enum value_kind kind = kind_of(option, &words);
 
 	if (kind == VALUE_NONE)
 		return;
 	fputs("\t", stdout);
-	if (has_letter(option))
+	if (args_letter(option))
 		printf("%s:-%c", sub, option->key);
 	if (option->name)
-		printf("%s%s:--%s", has_letter(option) ? " | " : "", sub, option->name);
+		printf("%s%s:--%s", args_letter(option) ? " | " : "", sub, option->name);
 	printf(") kind='%s'", kind_name(kind));
-	if (kind == VALUE_WORDS) {
+	if (kind == VALUE_WORDS || kind == VALUE_LIST) {
 		fputs(" words='", stdout);
 		put_words(words);
 		fputs("'", stdout);
@@ -192,10 +192,10 @@ static void bash_value(const struct walk *walk, const struct argp_option *option
 	fputs(" ;;\n", stdout);
 }
 
-static void bash_option(const struct walk *walk, const struct argp_option *option)
+static void bash_option(const struct walk *walk, const struct args_option *option)
 {
 	(void)walk;
-	if (has_letter(option))
+	if (args_letter(option))
 		printf(" -%c", option->key);
 	if (option->name)
 		printf(" --%s", option->name);
@@ -206,6 +206,8 @@ static void bash_subcommands(void)
 	fputs("_iotrace_subcommands='", stdout);
 	for (size_t i = 0; i < n_commands; i++)
 		printf("%s%s", i ? " " : "", commands[i].name);
+	fputs("'\n_iotrace_collectors='", stdout);
+	put_collectors();
 	fputs("'\n", stdout);
 }
 
@@ -243,10 +245,10 @@ static void put_zsh(const char *text)
 	}
 }
 
-static void zsh_value(const struct walk *walk, const struct argp_option *option)
+static void zsh_value(const struct args_option *option)
 {
 	const char *words;
-	enum value_kind kind = kind_of(walk->spec, option, &words);
+	enum value_kind kind = kind_of(option, &words);
 
 	if (kind == VALUE_NONE)
 		return;
@@ -258,6 +260,10 @@ static void zsh_value(const struct walk *walk, const struct argp_option *option)
 		put_words(words);
 		fputs(")", stdout);
 		break;
+	case VALUE_LIST:
+		fputs(":_values -s , key ", stdout);
+		put_words(words);
+		break;
 	case VALUE_FILE:
 		fputs(":_files", stdout);
 		break;
@@ -267,6 +273,8 @@ static void zsh_value(const struct walk *walk, const struct argp_option *option)
 	case VALUE_DISK:
 	case VALUE_DRIVER:
 	case VALUE_DEVICE:
+	case VALUE_CGROUP:
+	case VALUE_GUEST:
 		printf(":_iotrace_%s", kind_name(kind));
 		break;
 	case VALUE_NONE:
@@ -276,28 +284,29 @@ static void zsh_value(const struct walk *walk, const struct argp_option *option)
 	}
 }
 
-static void zsh_spec(const struct walk *walk, const struct argp_option *option, bool letter)
+static void zsh_spec(const struct args_option *option, bool letter)
 {
 	fputs("\t\t'", stdout);
-	if (has_letter(option) && option->name)
+	if (args_letter(option) && option->name)
 		printf("(-%c --%s)", option->key, option->name);
 	if (letter)
 		printf("-%c%s", option->key, option->arg ? "+" : "");
 	else
 		printf("--%s%s", option->name, option->arg ? "=" : "");
 	fputs("[", stdout);
-	put_zsh(option->doc);
+	put_zsh(option->help);
 	fputs("]", stdout);
-	zsh_value(walk, option);
+	zsh_value(option);
 	fputs("'\n", stdout);
 }
 
-static void zsh_option(const struct walk *walk, const struct argp_option *option)
+static void zsh_option(const struct walk *walk, const struct args_option *option)
 {
-	if (has_letter(option))
-		zsh_spec(walk, option, true);
+	(void)walk;
+	if (args_letter(option))
+		zsh_spec(option, true);
 	if (option->name)
-		zsh_spec(walk, option, false);
+		zsh_spec(option, false);
 }
 
 static void zsh_suboptions(void)
@@ -305,6 +314,13 @@ static void zsh_suboptions(void)
 	for (size_t i = 0; i < n_commands; i++) {
 		printf("\t%s)\n\t\tspecs=(\n", commands[i].name);
 		walk_subcommand(&commands[i], zsh_option);
+		if (strcmp(commands[i].name, "export") == 0) {
+			fputs("\t\t'*:collector:(", stdout);
+			put_collectors();
+			fputs(")'\n", stdout);
+		} else if (strcmp(commands[i].name, "compare") == 0) {
+			fputs("\t\t'*:recording:_files'\n", stdout);
+		}
 		fputs("\t\t) ;;\n", stdout);
 	}
 }
@@ -334,25 +350,30 @@ static void put_fish(const char *text)
 	}
 }
 
-static void fish_option(const struct walk *walk, const struct argp_option *option)
+static void fish_option(const struct walk *walk, const struct args_option *option)
 {
 	const char *words;
-	enum value_kind kind = kind_of(walk->spec, option, &words);
+	enum value_kind kind = kind_of(option, &words);
 
 	printf("complete -c iotrace -n '__iotrace_in%s%s'", walk->subcommand ? " " : "",
 	       walk->subcommand ? walk->subcommand : "");
-	if (has_letter(option))
+	if (args_letter(option))
 		printf(" -s %c", option->key);
 	if (option->name)
 		printf(" -l %s", option->name);
 	fputs(" -d '", stdout);
-	put_fish(option->doc);
+	put_fish(option->help);
 	fputs("'", stdout);
 	switch (kind) {
 	case VALUE_WORDS:
 		fputs(" -x -a '", stdout);
 		put_words(words);
 		fputs("'", stdout);
+		break;
+	case VALUE_LIST:
+		fputs(" -x -a '(__iotrace_list ", stdout);
+		put_words(words);
+		fputs(")'", stdout);
 		break;
 	case VALUE_FILE:
 		fputs(" -r -F", stdout);
@@ -361,6 +382,8 @@ static void fish_option(const struct walk *walk, const struct argp_option *optio
 	case VALUE_DISK:
 	case VALUE_DRIVER:
 	case VALUE_DEVICE:
+	case VALUE_CGROUP:
+	case VALUE_GUEST:
 		printf(" -x -a '(__iotrace_%s)'", kind_name(kind));
 		break;
 	case VALUE_FREE:
@@ -379,6 +402,10 @@ static void fish_options(void)
 		put_fish(commands[i].summary);
 		fputs("'\n", stdout);
 	}
+	fputs("complete -c iotrace -n '__iotrace_in compare' -F\n", stdout);
+	fputs("complete -c iotrace -n '__iotrace_in export' -a '", stdout);
+	put_collectors();
+	fputs("'\n", stdout);
 	walk_main(fish_option);
 	for (size_t i = 0; i < n_commands; i++)
 		walk_subcommand(&commands[i], fish_option);
@@ -422,7 +449,7 @@ int main(int argc, char **argv)
 {
 	if (argc != 3)
 		die("SHELL TEMPLATE");
-	for (size_t i = 0; i < sizeof(shells) / sizeof(shells[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(shells); i++) {
 		if (strcmp(argv[1], shells[i].name) != 0)
 			continue;
 		print_script(&shells[i], argv[2]);

@@ -8,9 +8,9 @@
  *
  * In a template, which is mdoc(7), these lines stand for something:
  *     .\" @options@           the list of the subcommand's options begins
- *     .\" @option NAME@       what follows is said of that option, behind its sentence of --help
+ *     .\" @option NAME@       the text below belongs to that option, after its sentence of --help
  *     .\" @end@               the end of the list
- *     .\" @examples@          those of --help
+ *     .\" @examples@          the examples of --help
  *     .\" @columns@           the table of the columns
  *     .\" @subcommands@       the list of the subcommands
  *     .\" @metrics@           the metrics of iotrace export, by collector
@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/command.h"
+#include "cmd/cli/command.h"
 #include "cmd/export/collectors.h"
 
 #define MAX_OPTIONS 64
@@ -32,7 +32,7 @@
 #define LINE_WIDTH  78
 
 struct more {
-	const struct argp_option *option;
+	const struct args_option *option;
 	char *text; /* from the template; NULL: nothing */
 };
 
@@ -145,12 +145,7 @@ static void put_sentence(const char *text)
 
 /* ---- options ---- */
 
-static bool has_letter(const struct argp_option *option)
-{
-	return option->key > 0 && option->key < 0x80 && isalnum(option->key);
-}
-
-static void add_option(void *ctx, const struct argp_option *option)
+static void add_option(void *ctx, const struct args_option *option)
 {
 	struct page *page = ctx;
 
@@ -162,20 +157,20 @@ static void add_option(void *ctx, const struct argp_option *option)
 static void find_options(struct page *page)
 {
 	if (page->entry) {
-		args_each(page->entry->command->args, add_option, page);
+		args_each(page->entry->args, add_option, page);
 		return;
 	}
-	for (const struct argp_option *o = main_args.options; o->name; o++)
+	for (const struct args_option *o = main_args.options; o->name; o++)
 		add_option(page, o);
 }
 
 static struct more *find_option(struct page *page, const char *name)
 {
 	for (size_t i = 0; i < page->n_options; i++) {
-		const struct argp_option *o = page->options[i].option;
+		const struct args_option *o = page->options[i].option;
 
 		if ((o->name && strcmp(o->name, name) == 0) ||
-		    (has_letter(o) && name[0] == o->key && !name[1]))
+		    (args_letter(o) && name[0] == args_letter(o) && !name[1]))
 			return &page->options[i];
 	}
 	die(page, "no such option: %s", name);
@@ -209,8 +204,8 @@ static void put_argument(const char *arg)
 
 static void put_option(const struct more *more)
 {
-	const struct argp_option *o = more->option;
-	char letter[2] = { has_letter(o) ? (char)o->key : 0, 0 };
+	const struct args_option *o = more->option;
+	char letter[2] = { args_letter(o), 0 };
 	char name[64];
 
 	fputs(".It", stdout);
@@ -222,12 +217,12 @@ static void put_option(const struct more *more)
 		snprintf(name, sizeof(name), "-%s", o->name);
 		put_flag(name);
 	}
-	if (o->arg && o->flags & OPTION_ARG_OPTIONAL)
+	if (o->arg && o->flags & ARGS_OPTIONAL)
 		printf(" Ns Op = Ns Ar %s", o->arg);
 	else if (o->arg)
 		put_argument(o->arg);
 	putchar('\n');
-	put_sentence(o->doc);
+	put_sentence(o->help);
 	if (more->text)
 		fputs(more->text, stdout);
 }
@@ -275,12 +270,12 @@ static bool adds_only(const struct schema *schema, const struct listed *listed, 
 /* The columns of all variants, as the first one that has them declares them. */
 static size_t find_columns(const struct page *page, struct listed listed[MAX_COLUMNS])
 {
-	const struct schema *(*columns)(size_t, const char **) = page->entry->command->columns;
+	const struct tool *tool = page->entry->tool; /* export has none */
 	const struct schema *schema;
 	const char *with;
 	size_t n = 0;
 
-	for (size_t v = 0; columns && (schema = columns(v, &with)); v++) {
+	for (size_t v = 0; tool && (schema = view_columns(tool->view, v, &with)); v++) {
 		for (size_t i = 0; i < n && !adds_only(schema, listed, n); i++)
 			if (!listed[i].when[0] && !has_key(schema, listed[i].column->key))
 				snprintf(listed[i].when, sizeof(listed[i].when), "not with %s",
@@ -312,8 +307,8 @@ static void put_columns(const struct page *page)
 	char meaning[1024];
 	size_t n;
 
-	if (!page->entry)
-		die(page, "iotrace itself has no columns");
+	if (!page->entry || !page->entry->tool)
+		die(page, "no columns");
 	n = find_columns(page, listed);
 	for (size_t i = 0; i < n; i++) {
 		const struct column *c = listed[i].column;
@@ -408,7 +403,7 @@ static void put_subcommands(void)
 static void put_examples(const struct page *page)
 {
 	const struct args_example *first =
-	    page->entry ? page->entry->command->args->examples : main_args.examples;
+	    page->entry ? page->entry->args->examples : main_args.examples;
 	const char *name = page->entry ? page->entry->name : "";
 
 	for (const struct args_example *e = first; e->what; e++) {
@@ -519,12 +514,12 @@ static void find_subject(struct page *page)
 
 /* ---- what is declared ---- */
 
-static void describe_option(void *ctx, const struct argp_option *o)
+static void describe_option(void *ctx, const struct args_option *o)
 {
 	const char *subcommand = ctx;
 
-	printf("option\t%s\t%.*s\t%s\t%s\n", subcommand, has_letter(o) ? 1 : 0,
-	       (char[]){ (char)o->key, 0 }, o->name ? o->name : "", o->arg ? o->arg : "");
+	printf("option\t%s\t%s\t%s\t%s\n", subcommand, (char[]){ args_letter(o), 0 },
+	       o->name ? o->name : "", o->arg ? o->arg : "");
 }
 
 static void describe_metric(void *ctx, const char *collector, const struct metrics_about *metric)
@@ -538,7 +533,7 @@ static void describe(void)
 {
 	struct listed listed[MAX_COLUMNS];
 
-	for (const struct argp_option *o = main_args.options; o->name; o++)
+	for (const struct args_option *o = main_args.options; o->name; o++)
 		describe_option((char[]){ "" }, o);
 	for (size_t i = 0; i < n_commands; i++) {
 		const struct page page = { .path = "", .entry = &commands[i] };
@@ -547,7 +542,7 @@ static void describe(void)
 
 		snprintf(name, sizeof(name), "%s", commands[i].name);
 		printf("subcommand\t%s\t%s\n", name, commands[i].summary);
-		args_each(commands[i].command->args, describe_option, name);
+		args_each(commands[i].args, describe_option, name);
 		for (size_t k = 0; k < n; k++)
 			printf("column\t%s\t%s\t%s\t%s\t%s\n", name, listed[k].column->key,
 			       heading_of(listed[k].column), listed[k].column->unit,

@@ -3,23 +3,24 @@
 #define IOTRACE_PROBES_ALONE_BPF_H
 
 /*
- * Adding to the counters of one CPU.  A program may be interrupted by one that adds to the same
- * counters: another one, or, before 6.1 (05b24ff9b2cf), itself.  Atomic additions would be right
- * then, but wait for the stores before them (3 to 4 ns each).  So a program notes that it is
- * adding, and one that interrupts it meanwhile counts elsewhere.
+ * Adds to the counters of one CPU.  A program may be interrupted by another program that adds to
+ * the same counters or, before 6.1 (05b24ff9b2cf), by itself.  Atomic additions would be correct,
+ * but they wait for earlier stores (3 to 4 ns each).  So a program marks the counters as busy, and
+ * a program that interrupts it counts elsewhere.
  */
 
-#include "probes/backup.bpf.h"
+#include "probes/spare.bpf.h"
 
 /*
- * True: until end_alone() nobody else adds to the counters that @busy is for.  Not where programs
- * are preempted: an interrupt is over before what it interrupted goes on, but a task that preempts
- * another is not, and both may have found @busy 0.  So has_backups must be true there, and only
- * programs at tracepoints and kprobes may use this, not those at functions (fentry).
+ * True: no other program adds to the counters of @busy until end_alone().  Does not work where
+ * programs are preempted: an interrupt ends before the interrupted program goes on, but a
+ * preempting task may not, and both may have found @busy 0.  So has_spares must be true on such
+ * kernels, and only programs at tracepoints and kprobes may use this, not programs at functions
+ * (fentry).
  */
 static __always_inline bool begin_alone(u64 *busy)
 {
-	if (has_backups || *busy)
+	if (has_spares || *busy)
 		return false;
 	*busy = 1;
 	barrier();
@@ -32,7 +33,7 @@ static __always_inline void end_alone(u64 *busy)
 	*busy = 0;
 }
 
-/* @alone: begin_alone() was true. */
+/* @alone: the result of begin_alone(). */
 static __always_inline void add64(u64 *counter, u64 n, const bool alone)
 {
 	if (alone)

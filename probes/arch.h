@@ -2,22 +2,22 @@
 #ifndef IOTRACE_PROBES_ARCH_H
 #define IOTRACE_PROBES_ARCH_H
 
-/* What depends on the processor, beside <bpf/bpf_tracing.h>: registers at a probe and at the
- * tracepoints of system calls. */
+/* Everything that depends on the processor, in addition to <bpf/bpf_tracing.h>: registers at a
+ * probe and at the tracepoints of system calls. */
 
 #include "probes/kernel.h"
 
-/* In a kretprobe: the stack pointer that the kprobe at the function's beginning had. */
+/* In a kretprobe: the value of the stack pointer in the kprobe at the function's entry. */
 #if defined(bpf_target_x86)
-#define KRETPROBE_ENTRY_SP(regs) (PT_REGS_SP(regs) - 8) /* ret has taken the return address off */
+#define KRETPROBE_ENTRY_SP(regs) (PT_REGS_SP(regs) - 8) /* ret has popped the return address */
 #else
 #define KRETPROBE_ENTRY_SP(regs) PT_REGS_SP(regs)
 #endif
 
 /*
- * In a program for the return of many functions: a stack pointer near the one at the function's
- * entry; 0: not known.  x86's return_to_handler stores it below its struct ftrace_regs; arm64's
- * stores none (a3ed4157b7d8, 6.14).
+ * In a program at the return of many functions: a stack pointer near the one at the function's
+ * entry; 0: unknown. x86's return_to_handler stores it below its struct ftrace_regs; arm64 stores
+ * none (a3ed4157b7d8, 6.14).
  */
 #if defined(bpf_target_x86)
 #define MULTI_RETURN_SP(regs) PT_REGS_SP(regs)
@@ -51,7 +51,7 @@ static __always_inline u64 later_syscall_arg(struct pt_regs *regs, u32 n)
 }
 
 #if defined(bpf_target_arm64)
-/* The kernel's own members, which user space's struct does not have. */
+/* The kernel's own members, which the struct in user space lacks. */
 struct pt_regs___arm64_call {
 	u64 pstate;
 	u64 orig_x0;
@@ -59,8 +59,8 @@ struct pt_regs___arm64_call {
 } __attribute__((preserve_access_index));
 #endif
 
-/* Does a task of another word size run, which came from user space with @regs?  Its system calls
- * have other numbers. */
+/* Does the current task, which entered the kernel with @regs, have another word size?  Then its
+ * system calls have other numbers. */
 static __always_inline bool is_compat_task(u64 regs __attribute__((unused)))
 {
 #if defined(bpf_target_x86)
@@ -70,8 +70,8 @@ static __always_inline bool is_compat_task(u64 regs __attribute__((unused)))
 
 	return status & 0x2; /* TS_COMPAT */
 #elif defined(bpf_target_arm64)
-	/* The processor's own bit, in every kernel at its place: TIF_32BIT is a macro of the
-	 * kernel's. */
+	/* The processor's own bit, at the same place in every kernel: TIF_32BIT is a macro of the
+	 * kernel. */
 	return BPF_CORE_READ((struct pt_regs___arm64_call *)regs, pstate) &
 	       0x10; /* PSR_MODE32_BIT */
 #else
@@ -79,30 +79,33 @@ static __always_inline bool is_compat_task(u64 regs __attribute__((unused)))
 #endif
 }
 
-/*
- * The number of the system call that ends with @regs, and its first argument.  @unknown, and 0, on
- * a processor whose registers no longer tell.
- */
-static __always_inline u64 ended_syscall(u64 regs, u64 *arg, u64 unknown)
-{
-	u64 number = unknown;
-
-	*arg = 0;
-#if defined(bpf_target_x86)
-	bpf_probe_read_kernel(&number, sizeof(number), &((struct pt_regs *)regs)->orig_rax);
-	*arg = first_syscall_arg((void *)regs);
-#elif defined(bpf_target_arm64)
-	number = BPF_CORE_READ((struct pt_regs___arm64_call *)regs, syscallno);
-	*arg = BPF_CORE_READ((struct pt_regs___arm64_call *)regs, orig_x0);
-#endif
-	return number;
-}
-
 #if defined(bpf_target_arm64)
 #define KERNEL_REGS struct pt_regs___arm64_call
 #else
 #define KERNEL_REGS struct pt_regs
 #endif
+
+/* The function that the call before the return address @at calls; 0: not known, as the call is not
+ * a direct one. */
+static __always_inline u64 called_before(u64 at __attribute__((unused)))
+{
+#if defined(bpf_target_x86)
+	struct {
+		u8 code;
+		s32 distance;
+	} __attribute__((packed)) call = {};
+
+	bpf_probe_read_kernel(&call, sizeof(call), (void *)(at - sizeof(call)));
+	return call.code == 0xe8 ? at + (s64)call.distance : 0;
+#elif defined(bpf_target_arm64)
+	u32 bl = 0;
+
+	bpf_probe_read_kernel(&bl, sizeof(bl), (void *)(at - sizeof(bl)));
+	return bl >> 26 == 0x25 ? at - sizeof(bl) + ((s64)((u64)bl << 38) >> 38) * 4 : 0;
+#else
+	return 0;
+#endif
+}
 
 /* Where the current task has user space's registers, as they were when it entered the kernel: at
  * the end of its stack, of @stack_size bytes. */
@@ -117,9 +120,9 @@ static __always_inline u64 user_regs(u32 stack_size)
 	return (u64)BPF_CORE_READ(task, stack) + stack_size - bpf_core_type_size(KERNEL_REGS);
 }
 
-/* How the current task came from user space. */
+/* How a task entered the kernel from user space. */
 struct user_entry {
-	u64 number; /* of its system call; NO_NUMBER: it is in none, or that has its result */
+	u64 number; /* of its system call; NO_NUMBER: not in a call, or the call has its result */
 	u64 arg;    /* the first one */
 	u64 ip;	    /* where it was in user space */
 	u64 regs;   /* where the kernel has its registers */
@@ -128,25 +131,25 @@ struct user_entry {
 
 #define NO_NUMBER (~0ull)
 
-/* On another processor: in no call. */
-static __always_inline void read_user_entry(struct user_entry *entry, u32 stack_size)
+/* With its registers at @at.  On other processors: not in a call. */
+static __always_inline void read_entry_at(struct user_entry *entry, u64 at)
 {
-	const struct pt_regs *regs = (void *)user_regs(stack_size);
+	const struct pt_regs *regs = (void *)at;
 
-	entry->regs = (u64)regs;
+	entry->regs = at;
 	entry->number = NO_NUMBER;
 	entry->exception = false;
 #if defined(bpf_target_x86)
 	struct {
-		u64 ax, cx, dx, si, di, orig_ax, ip; /* from rax on, as the processor's calls have
-						      * them */
+		u64 ax, cx, dx, si, di, orig_ax,
+		    ip; /* from rax on, in the processor's calling order */
 	} part = {};
 
 	bpf_probe_read_kernel(&part, sizeof(part), &regs->rax);
 	entry->arg = part.di;
 	entry->ip = part.ip;
 	entry->exception = part.orig_ax == (u64)-1;
-	if (part.ax == (u64)-38) /* ENOSYS: what is there until the result is */
+	if (part.ax == (u64)-38) /* ENOSYS: stored there until the result is known */
 		entry->number = part.orig_ax;
 #elif defined(bpf_target_arm64)
 	s32 number = BPF_CORE_READ((struct pt_regs___arm64_call *)regs, syscallno);
@@ -156,9 +159,15 @@ static __always_inline void read_user_entry(struct user_entry *entry, u32 stack_
 	entry->arg = BPF_CORE_READ((struct pt_regs___arm64_call *)regs, orig_x0);
 	bpf_probe_read_kernel(&entry->ip, sizeof(entry->ip), &PT_REGS_IP(regs));
 	entry->exception = number == -1;
-	if (x0 == entry->arg) /* else it is the result */
+	if (x0 == entry->arg) /* otherwise it is the result */
 		entry->number = (s64)number;
 #endif
+}
+
+/* Of the current task. */
+static __always_inline void read_user_entry(struct user_entry *entry, u32 stack_size)
+{
+	read_entry_at(entry, user_regs(stack_size));
 }
 
 /* ---- user space's registers, for probes/unwind.bpf.h ---- */
@@ -174,7 +183,7 @@ struct unwind_regs {
 #define UNWIND_REG_AUX(r) ((r)->regs.rdi)
 #define UNWIND_ADDRESS(a) (a)
 #define UNWIND_FP_SAYS_SP 1 /* the caller's stack pointer is above the frame that FP points to */
-#define UNWIND_SIGRETURN  0 /* its code, where it has no rules */
+#define UNWIND_SIGRETURN  0 /* for code without rules */
 /* In struct rt_sigframe, above the address that the handler returns to: struct ucontext. */
 #define UNWIND_SIGNAL_IP  168
 #define UNWIND_SIGNAL_SP  160
@@ -190,7 +199,7 @@ struct unwind_regs {
 #define UNWIND_REG_FP(r)     ((r)->regs.regs[29])
 #define UNWIND_REG_BX(r)     ((r)->regs.regs[19])
 #define UNWIND_REG_AUX(r)    ((r)->regs.regs[30])
-/* A return address may be signed, in the bits that no address of 48 bits has. */
+/* A return address may be signed, in bits that 48-bit addresses do not use. */
 #define UNWIND_ADDRESS(a)    ((a)&0x0000ffffffffffffULL)
 #define UNWIND_FP_SAYS_SP    0
 /* "mov x8, #139; svc #0" in the vdso: without rules since 5.8 (87676cfca141). */

@@ -3,9 +3,9 @@
 #define IOTRACE_PROBES_BIO_FILE_BPF_H
 
 /*
- * The file that a bio is for.  The function that ends the bio tells most; what is left is told by
- * the bio's first page.  A page alone is not enough: a slab keeps its own data where a page of a
- * file has its mapping, and a direct read or write of a disk may have a mapped file as its buffer.
+ * Finds the file of a bio.  In most cases the function that ends the bio tells it, otherwise the
+ * bio's first page.  The page alone is not enough: a slab keeps its own data where a page of a file
+ * has its mapping, and a direct read or write of a disk may have a mapped file as its buffer.
  */
 
 #include <linux/magic.h>
@@ -16,16 +16,18 @@
 /* Functions that end a bio; 0: not known. */
 const volatile __u64 end_of_chain = 0;		/* bio_chain_endio: a part of bi_private */
 const volatile __u64 end_of_iomap_dio = 0;	/* bi_private: struct iomap_dio */
+const volatile __u64 end_of_iomap_simple = 0;	/* the bio is in a struct iomap_dio_simple */
 const volatile __u64 end_of_dio[2] = {};	/* bi_private: struct dio */
 const volatile __u64 end_of_device_dio[3] = {}; /* the block device itself was opened */
 const volatile __u64 end_of_wait[2] = {};	/* submit_bio_wait() */
 const volatile __u64 end_of_buffer = 0;		/* bi_private: struct buffer_head */
 const volatile __u64 end_of_journal = 0;	/* of such a buffer, if it is the journal's */
+const volatile __u64 end_of_log = 0;		/* of XFS */
 const volatile __u64 end_of_swap[2] = {};
 const volatile __u64 end_of_btrfs[2] = {}; /* the bio is in a struct btrfs_bio */
 
-/* Members of btrfs, mostly a module, whose types CO-RE does not see; bytes.  The bio is not the
- * first one: 0 is "not known". */
+/* Members of btrfs structures, in bytes; btrfs is usually a module, so CO-RE does not see its
+ * types.  The bio is not the first member: 0 means "unknown". */
 const volatile __u32 btrfs_bio_bio = 0, btrfs_bio_inode = 0, btrfs_inode_vfs = 0;
 
 /* Of bi_flags: the pages are memory of a process (BIO_PAGE_PINNED, 6.5). */
@@ -41,7 +43,7 @@ static __always_inline bool is_end(u64 end, const volatile u64 *of, u32 n)
 
 #define IS_END(end, of) is_end(end, of, sizeof(of) / sizeof((of)[0]))
 
-/* The first of the pages that are one, as @page is. */
+/* The head page of the folio or compound page that @page belongs to. */
 static __always_inline struct page *head_of(struct page *page)
 {
 	u64 info = 0;
@@ -58,7 +60,8 @@ static __always_inline struct page *head_of(struct page *page)
 	return (void *)(info - 1);
 }
 
-/* The inode whose pages @mapping has; NULL: it is no mapping, such as what a slab has there. */
+/* The inode that owns the pages of @mapping; NULL: it is not a mapping (for example data of a
+ * slab). */
 static __always_inline struct inode *mapping_inode(u64 mapping)
 {
 	struct inode *inode;
@@ -74,12 +77,13 @@ static __always_inline struct inode *mapping_inode(u64 mapping)
 static __always_inline void set_inode(struct bio_file *to, struct inode *inode)
 {
 	to->inode = BPF_CORE_READ(inode, i_ino);
+	to->generation = BPF_CORE_READ(inode, i_generation);
 	to->magic = BPF_CORE_READ(inode, i_sb, s_magic);
 	to->dev = BPF_CORE_READ(inode, i_sb, s_dev);
 	to->kind = FILE_UNNAMED;
 }
 
-/* A name of @inode; NULL: none is in memory. */
+/* A name of @inode; NULL: no name is in memory. */
 static __always_inline struct dentry *alias_of(struct inode *inode)
 {
 	struct hlist_node *first = BPF_CORE_READ(inode, i_dentry.first);
@@ -91,7 +95,7 @@ static __always_inline struct dentry *alias_of(struct inode *inode)
 	return (void *)first - bpf_core_field_offset(struct dentry, d_alias);
 }
 
-/* Of a direct read or write of a file: true, and *@out, its name. */
+/* For a direct read or write of a file: true, and its name in *@out. */
 static __always_inline bool file_of_kiocb(struct bio_file *to, struct kiocb *iocb,
 					  struct dentry **out)
 {
@@ -104,19 +108,43 @@ static __always_inline bool file_of_kiocb(struct bio_file *to, struct kiocb *ioc
 	return true;
 }
 
-static __always_inline bool file_of_dio(struct bio_file *to, void *private, u64 end,
+/* A small direct read since 7.3: its bio is in a struct of iomap, from a pool, and may be waited
+ * for; the bio of an opened disk, which is waited for in the same way, is on a stack. */
+static __always_inline struct kiocb *iocb_of_simple(struct bio *bio, u64 end)
+{
+	struct iomap_dio_simple *dio;
+	struct kiocb *iocb;
+	struct inode *inode;
+
+	if (!bpf_core_field_exists(((struct iomap_dio_simple *)0)->iocb) ||
+	    (!IS_END(end, end_of_wait) && end != end_of_iomap_simple) ||
+	    !BPF_CORE_READ(bio, bi_pool))
+		return NULL;
+	dio = (void *)bio - bpf_core_field_offset(struct iomap_dio_simple, bio);
+	iocb = BPF_CORE_READ(dio, iocb);
+	inode = BPF_CORE_READ(iocb, ki_filp, f_inode);
+	/* Another user of submit_bio_wait() has something else there. */
+	if (!inode || !mapping_inode((u64)inode + bpf_core_field_offset(struct inode, i_data)))
+		return NULL;
+	return iocb;
+}
+
+static __always_inline bool file_of_dio(struct bio_file *to, struct bio *bio, u64 end,
 					struct dentry **out)
 {
+	void *private = BPF_CORE_READ(bio, bi_private);
 	struct kiocb *iocb = NULL;
 
 	if (end == end_of_iomap_dio && bpf_core_field_exists(((struct iomap_dio *)0)->iocb))
 		iocb = BPF_CORE_READ((struct iomap_dio *)private, iocb);
 	else if (IS_END(end, end_of_dio) && bpf_core_field_exists(((struct dio *)0)->iocb))
 		iocb = BPF_CORE_READ((struct dio *)private, iocb);
+	else
+		iocb = iocb_of_simple(bio, end);
 	return iocb && file_of_kiocb(to, iocb, out);
 }
 
-/* Of btrfs since 6.4: direct, compressed and plain alike. */
+/* btrfs since 6.4: direct, compressed and plain I/O alike. */
 static __always_inline struct inode *btrfs_inode_of(struct bio *bio)
 {
 	void *inode = NULL, *of_bio = (void *)bio - btrfs_bio_bio;
@@ -153,7 +181,7 @@ static __always_inline u32 bio_dev(struct bio *bio)
 
 #define PAGE_IS(flags, flag) ((flags) >> bpf_core_enum_value(enum pageflags, PG_##flag) & 1)
 
-/* What @page, the first one of @bio, is of. */
+/* Finds the owner of @page, the first page of @bio. */
 static __always_inline struct dentry *file_of_page(struct bio_file *to, struct bio *bio, u64 end,
 						   struct page *page, bool meta)
 {
@@ -171,7 +199,7 @@ static __always_inline struct dentry *file_of_page(struct bio_file *to, struct b
 			to->dev = BPF_CORE_READ(inode, i_rdev);
 			return NULL;
 		}
-		/* It is read into or written back itself, else it is only a buffer. */
+		/* It is read into or written back itself; otherwise it is only a buffer. */
 		if (meta || PAGE_IS(flags, locked) || PAGE_IS(flags, writeback))
 			return alias_of(inode);
 	}
@@ -188,8 +216,9 @@ static __always_inline struct dentry *file_of_page(struct bio_file *to, struct b
 }
 
 /*
- * Sets @to, all zero, to what the data of @bio is of, and returns its name; NULL: there is none.  A
- * part leads to the whole, whose end tells; its pages are its own.  @meta: REQ_META is set.
+ * Sets @to, which is all zero, to the owner of the data of @bio, and returns its name; NULL: no
+ * name.  A split-off part leads to the whole bio, whose end function is used; the pages are the
+ * part's own.  @meta: REQ_META is set.
  */
 static __always_inline struct dentry *find_bio_file(struct bio_file *to, struct bio *bio, bool meta)
 {
@@ -207,8 +236,8 @@ static __always_inline struct dentry *find_bio_file(struct bio_file *to, struct 
 		whole = BPF_CORE_READ(whole, bi_private);
 	}
 	if (!end)
-		end = 1; /* none of those that are not known */
-	if (file_of_dio(to, BPF_CORE_READ(whole, bi_private), end, &dentry))
+		end = 1; /* none of the known functions */
+	if (file_of_dio(to, whole, end, &dentry))
 		return dentry;
 	if (IS_END(end, end_of_device_dio)) {
 		to->kind = FILE_DEVICE;
@@ -218,6 +247,11 @@ static __always_inline struct dentry *find_bio_file(struct bio_file *to, struct 
 		to->kind = FILE_SWAP;
 		return NULL;
 	}
+	if (end == end_of_log) {
+		to->kind = FILE_JOURNAL;
+		to->dev = bio_dev(bio);
+		return NULL;
+	}
 	if (btrfs_bio_bio && IS_END(end, end_of_btrfs)) {
 		inode = btrfs_inode_of(whole);
 		if (inode) {
@@ -225,14 +259,14 @@ static __always_inline struct dentry *find_bio_file(struct bio_file *to, struct 
 			return alias_of(inode);
 		}
 	}
-	/* Pages of a process: of the files that lead to no file here, or of a disk that was opened,
-	 * by one bio that is waited for. */
+	/* Pages of a process: file I/O for which no file is found here, or I/O of an opened disk by
+	 * one bio that is waited for. */
 	if (BPF_CORE_READ(whole, bi_flags) & page_pinned_mask) {
 		to->kind = IS_END(end, end_of_wait) ? FILE_DEVICE : FILE_DIRECT;
 		return NULL;
 	}
 	vec = BPF_CORE_READ(bio, bi_io_vec);
-	/* After a flush sequence its data has been written, and the iterator is at the end. */
+	/* After a flush sequence the data has been written, and the iterator is at its end. */
 	if (BPF_CORE_READ(bio, bi_iter.bi_size))
 		vec += BPF_CORE_READ(bio, bi_iter.bi_idx) * bpf_core_type_size(struct bio_vec);
 	bpf_core_read(&page, sizeof(page), &((struct bio_vec *)vec)->bv_page);
@@ -240,6 +274,36 @@ static __always_inline struct dentry *find_bio_file(struct bio_file *to, struct 
 		return file_of_page(to, whole, end, page, meta);
 	to->kind = FILE_MEMORY;
 	return NULL;
+}
+
+/*
+ * Writes the path of @dentry to @path (FILE_PATH bytes), from the name to the root, each part with
+ * its NUL, and its flags (enum file_path_flags) to *@flags.  Returns the number of bytes.
+ */
+static __always_inline u32 read_path(char *path, struct dentry *dentry, u8 *flags)
+{
+	u32 at = 0;
+
+	*flags = 0;
+	if (!BPF_CORE_READ(dentry, d_hash.pprev) && BPF_CORE_READ(dentry, d_parent) != dentry)
+		*flags = FILE_REMOVED;
+	for (int i = 0; i < FILE_PARTS; i++) {
+		struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
+		long bytes;
+
+		if (!parent || parent == dentry)
+			return at;
+		if (at > FILE_PATH - FILE_PART_MAX)
+			break;
+		bytes = bpf_probe_read_kernel_str(path + at, FILE_PART_MAX,
+						  BPF_CORE_READ(dentry, d_name.name));
+		if (bytes <= 0)
+			break;
+		at += bytes;
+		dentry = parent;
+	}
+	*flags |= FILE_CUT;
+	return at;
 }
 
 #endif

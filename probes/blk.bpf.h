@@ -2,7 +2,8 @@
 #ifndef IOTRACE_PROBES_BLK_BPF_H
 #define IOTRACE_PROBES_BLK_BPF_H
 
-/* Everything that follows block requests.  @direct: see KREAD() in probes/kernel.h. */
+/* Includes everything for programs that follow block requests.  @direct: see KREAD() in
+ * probes/kernel.h. */
 
 #include "probes/blk_options.bpf.h"
 #include "probes/blk_operations.bpf.h"

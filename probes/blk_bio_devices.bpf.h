@@ -2,8 +2,7 @@
 #ifndef IOTRACE_PROBES_BLK_BIO_DEVICES_BPF_H
 #define IOTRACE_PROBES_BLK_BIO_DEVICES_BPF_H
 
-/* Bios of devices that make no requests (dm, md, zram, multipath), from being queued to their end.
- */
+/* Bios of devices that make no requests (dm, md, zram, multipath), from queueing to completion. */
 
 #include "probes/blk_inflight.bpf.h"
 
@@ -17,7 +16,7 @@ struct {
 /* Defined by the program: counts @bio, which took @ns. */
 static __always_inline void on_bio_done(const struct blk_inflight *bio, u64 ns);
 
-/* Follows @bio, an address, from now on, as @made says. */
+/* Follows @bio, an address, from now on, with the entry @made. */
 static __always_inline void follow_bio(u64 bio, struct blk_inflight *made)
 {
 	struct blk_inflight *last = bpf_map_lookup_elem(&bios, &bio);
@@ -42,7 +41,7 @@ __attribute__((noinline)) int on_bio_end(u64 bio, u32 failed)
 		return 0;
 	done = *entry;
 	done.failed = failed;
-	/* Deleted first: whoever deletes it counts it. */
+	/* Deleted first: the program that deletes it counts it. */
 	if (!bpf_map_delete_elem(&bios, &bio))
 		on_bio_done(&done, bpf_ktime_get_ns() - done.submit_ns);
 	return 0;
@@ -50,8 +49,8 @@ __attribute__((noinline)) int on_bio_end(u64 bio, u32 failed)
 
 #define ENDED_BIOS_MAX 256
 
-/* The bios that lie within the first @bytes of the request at @key have ended.  Global: what the
- * verifier knows of the caller would differ after each round. */
+/* The bios within the first @bytes of the request at @key have ended.  A global function: the
+ * verifier's knowledge of the caller would differ after each round. */
 __attribute__((noinline)) int end_bios(u64 key, u32 failed, u32 bytes)
 {
 	struct request *rq = (void *)key;
@@ -75,7 +74,7 @@ __attribute__((noinline)) int end_bios(u64 key, u32 failed, u32 bytes)
 
 /*
  * A driver may pass the same bio on to a request-based disk (NVMe multipath, md linear and raid0).
- * Then it ends with its request there, without block_bio_complete.
+ * There it ends with its request, without block_bio_complete.
  */
 static __always_inline void end_bios_of(struct request *rq, bool failed, u32 bytes)
 {

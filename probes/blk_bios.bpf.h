@@ -2,14 +2,14 @@
 #ifndef IOTRACE_PROBES_BLK_BIOS_BPF_H
 #define IOTRACE_PROBES_BLK_BIOS_BPF_H
 
-/* Submitters by bio, where no hook has the request in its submitter's context. */
+/* Finds submitters by bio, on kernels where no hook sees the request in its submitter's context. */
 
 #include "probes/blk_hooks.bpf.h"
 #include "probes/blk_operations.bpf.h"
 #include "probes/blk_submitters.bpf.h"
 
-/* By the address of a bio.  Of one that a filter excludes, or whose submitter is known to be lost,
- * there is an entry that is not `known`. */
+/* By the address of a bio.  The entry of a bio that a filter excludes, or whose submitter was lost,
+ * is not `known`. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384); /* blk_owners_room() */
@@ -17,7 +17,7 @@ struct {
 	__type(value, struct blk_inflight);
 } bio_owners SEC(".maps");
 
-/* The next request will be made of @bio, or @bio becomes the first one of its request (a front
+/* The next request will be made of @bio, or @bio becomes the first bio of its request (a front
  * merge). */
 static __always_inline void on_submit_bio(struct bio *bio, bool front_merge, const bool direct)
 {
@@ -29,13 +29,12 @@ static __always_inline void on_submit_bio(struct bio *bio, bool front_merge, con
 			submitter.submit_ns = bpf_ktime_get_ns();
 		BLK_ON_SUBMITTED(&submitter, bio, front_merge);
 	}
-	/* Without room: count_lost_submitter(). */
+	/* No room: count_lost_submitter(). */
 	bpf_map_update_elem(&bio_owners, &key, &submitter, BPF_ANY);
 }
 
-/* What is noted of the bio that @rq was made of, NULL: nothing.  The map is an LRU: another CPU may
- * evict the entry at any time and use it for another bio.  A submitter is read by
- * read_bio_owner(). */
+/* The entry of the first bio of @rq, NULL: none.  The map is an LRU: another CPU may evict the
+ * entry at any time and use it for another bio. read_bio_owner() reads a submitter safely. */
 static __always_inline struct blk_inflight *bio_owner(struct request *rq)
 {
 	u64 key;
@@ -66,9 +65,9 @@ static __always_inline void copy_submitter(struct blk_inflight *to, const struct
 }
 
 /*
- * Copies the submitter of the bio that @rq was made of to @to, an empty entry.  Returns what is
- * noted of the bio, only to be marked as spent; NULL: nobody knows the submitter, @to stays empty.
- * What is still found for the bio after it was read was the bio's own all the time.
+ * Copies the submitter of the first bio of @rq to @to, an empty entry.  Returns the bio's entry,
+ * only to be marked as spent; NULL: the submitter is unknown, and @to stays empty.  An entry that
+ * is still the bio's own after it was read was the bio's own all the time.
  */
 static __always_inline struct blk_inflight *read_bio_owner(struct request *rq,
 							   struct blk_inflight *to)
@@ -87,8 +86,8 @@ static __always_inline struct blk_inflight *read_bio_owner(struct request *rq,
 	return NULL;
 }
 
-/* Request @rq, made while all programs were attached, has no owner: has the map lost it?  Once for
- * each request, which may be issued again. */
+/* Request @rq, made while all programs were attached, has no owner: did the map lose it?  Counted
+ * once per request, which may be issued again. */
 static __always_inline void count_lost_submitter(struct request *rq)
 {
 	const struct blk_inflight none = {};

@@ -2,11 +2,11 @@
 #ifndef IOTRACE_PROBES_BLK_CGROUPS_BPF_H
 #define IOTRACE_PROBES_BLK_CGROUPS_BPF_H
 
-/* Paths of cgroups, as they are made: one may be gone before its I/O is drained. */
+/* Stores paths of cgroups when they are made: a cgroup may be gone before its I/O is drained. */
 
 #include "probes/blk_submitters.bpf.h"
 
-/* By id, in two buffers.  What has no room is looked up by user space, if it is still there. */
+/* By id, in two buffers.  User space looks up cgroups that did not fit, if they still exist. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* set before loading where rows are by cgroup */

@@ -5,8 +5,9 @@
 /*
  * The entry points of every program that follows block requests: one per attach method of an event,
  * each a thin shell around the event's body (on_submit_rq(), on_submit_bio(), on_issue(), and
- * on_complete() of the program that includes this).  The attach table of cmd/blk.c says which is
- * used when.  Those for kernels that preempt tracepoints have backups (probes/backup.bpf.h).
+ * on_complete() of the program that includes this).  The attach table in cmd/block/blk.c says which
+ * is used when.  The entry points for kernels that preempt tracepoints have spares
+ * (probes/spare.bpf.h).
  */
 
 #include "probes/blk_lifetime.bpf.h"
@@ -37,9 +38,9 @@ QUEUE_PROG(issue, block_rq_issue, 1, on_issue(arg, direct))
 RAW_TP_PROGS(requeue_raw, block_rq_requeue, SEEN_REQUEUE, 0, on_requeue(arg))
 QUEUE_PROG(requeue, block_rq_requeue, 1, on_requeue(arg))
 
-/* Not attached; user space runs it to find out whether a request is idle (0) or in flight (1).  The
- * state of a request that only waits for a flush command (ctx[1]) is always idle: then a reference
- * to it says that it is in flight. */
+/* Not attached; user space runs it to check whether a request is idle (0) or in flight (1).  The
+ * state of a request that only waits for a flush command (ctx[1]) is always idle: it is in flight
+ * if its reference count is not 0. */
 SEC("raw_tp")
 int rq_busy(u64 *ctx)
 {

@@ -9,9 +9,9 @@
 #include "probes/blk_inflight.bpf.h"
 
 /*
- * The head of the list of requests that wait for a flush command (block/blk-flush.c), which does
- * not change while the device has the command.  NULL where the kernel's types do not tell, and for
- * a command that another driver passed on to this queue (dm multipath).
+ * The head of the list of requests that wait for a flush command (block/blk-flush.c).  It does not
+ * change while the device has the command.  NULL if the kernel's BTF lacks the type, and for a
+ * command that another driver passed on to this queue (dm multipath).
  */
 static __always_inline struct list_head *flush_waiters(struct request *flush_rq)
 {
@@ -34,8 +34,8 @@ static __always_inline struct request *waiter_at(struct list_head *node)
 	return (void *)node - bpf_core_field_offset(struct request, queuelist);
 }
 
-/* A flush command belongs to the submitter of the first request that waits for it: copied to @to,
- * an empty entry, which it stays when nobody knows him (false). */
+/* Copies the submitter of the first request that waits for a flush command to @to, an empty entry:
+ * the command belongs to that submitter.  False: the submitter is unknown, and @to stays empty. */
 static __always_inline bool read_flush_owner(struct request *flush_rq, struct blk_inflight *to)
 {
 	struct list_head *head = flush_waiters(flush_rq);
@@ -53,10 +53,9 @@ static __always_inline bool read_flush_owner(struct request *flush_rq, struct bl
 }
 
 /*
- * The flush command that request @key waits for is issued.  An empty request, which does nothing
- * but wait, is never issued itself: it begins here, so that account_lost_completion() counts it
- * should no program see its end.  A global function, which the verifier checks once for all
- * callers.
+ * The flush command that request @key waits for is issued.  An empty request only waits and is
+ * never issued itself: it begins here, so that account_lost_completion() counts it if its end is
+ * missed.  A global function, which the verifier checks once for all callers.
  */
 __attribute__((noinline)) int on_waiter(u64 key)
 {
@@ -127,7 +126,7 @@ __attribute__((noinline)) int each_waiter(u64 flush_rq)
 	return 0;
 }
 
-/* As load_scalar_arg(). */
+/* See load_scalar_arg(). */
 static __always_inline u64 load_scalar_rq(struct request *rq)
 {
 	return load_scalar_arg(&rq);

@@ -2,14 +2,14 @@
 #ifndef IOTRACE_PROBES_BLK_HOOKS_BPF_H
 #define IOTRACE_PROBES_BLK_HOOKS_BPF_H
 
-/* What a program can add to the life of a request. */
+/* Hooks by which a program extends the life of a request. */
 
 #include "probes/blk.h"
 
 /*
- * Defined before this file is included, by a program that follows more than completions.  @entry is
- * the entry of the request, which was submitted (in the submitter's context), issued, requeued; or
- * whose flush command was issued; or whose completion no program saw.
+ * A program that follows more than completions defines these before including this file.  @entry is
+ * the entry of the request that was submitted (in the submitter's context), issued or requeued;
+ * whose flush command was issued; or whose completion was missed.
  */
 #ifndef BLK_ON_SUBMITTED
 #define BLK_ON_SUBMITTED(entry, bio, front_merge)
@@ -17,6 +17,11 @@
 #define BLK_ON_FLUSHING(entry)
 #define BLK_ON_REQUEUED(entry)
 #define BLK_ON_LOST_COMPLETION(entry)
+#endif
+
+/* Instead of BLK_ON_ISSUED, for a program that needs the request. */
+#ifndef BLK_ON_RQ_ISSUED
+#define BLK_ON_RQ_ISSUED(entry, rq, direct) BLK_ON_ISSUED(entry)
 #endif
 
 /* The bio that BLK_ON_SUBMITTED gets: an address alone. */
@@ -34,7 +39,7 @@
 #define BLK_FOLLOWS_ALL false
 #endif
 
-/* Does it need the device of a request, also without -d? */
+/* Does the program need the device of a request, also without -d? */
 #ifndef BLK_WANTS_DEV
 #define BLK_WANTS_DEV true
 #endif

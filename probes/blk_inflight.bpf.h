@@ -2,15 +2,14 @@
 #ifndef IOTRACE_PROBES_BLK_INFLIGHT_BPF_H
 #define IOTRACE_PROBES_BLK_INFLIGHT_BPF_H
 
-/* The entries of requests in flight, and completions that no program saw. */
+/* The entries of requests in flight, and missed completions. */
 
 #include "probes/blk_hooks.bpf.h"
 #include "probes/blk_submitters.bpf.h"
 
 /*
- * By the request's address: an array is looked up by a few instructions, a hash map by a call.
- * Mapped, so that a place begins with a cache line: it is written by the CPUs that handle its
- * request.
+ * By the request's address: an array lookup takes a few instructions, a hash map lookup a call.
+ * Mapped, so that each slot begins at a cache line: the CPUs that handle the request write to it.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -20,10 +19,10 @@ struct {
 	__type(value, struct blk_place);
 } places SEC(".maps");
 
-/* Of the number of places; 0: there are none. */
+/* Derived from the number of slots; 0: there are no slots. */
 const volatile __u32 place_bits = 0;
 
-/* By address: requests whose place is another's. */
+/* By address: requests whose slot belongs to another request. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768);
@@ -32,9 +31,9 @@ struct {
 } inflight SEC(".maps");
 
 /*
- * Requests within 8 KB have places within one page (most are larger than 256 bytes), so that those
- * of a queue are in few: to find a page that the processor has not used for a while takes as long
- * as the rest of a program.
+ * Requests within 8 KB have slots within one page (most requests are larger than 256 bytes), so
+ * that a queue's requests are in few pages: accessing a page that the processor has not used for a
+ * while takes as long as the rest of a program.
  */
 static __always_inline struct blk_place *place_of(u64 rq)
 {
@@ -48,8 +47,8 @@ static __always_inline struct blk_place *place_of(u64 rq)
 }
 
 /*
- * Another CPU has most likely written the place last.  A store is not waited for, unlike a load:
- * the cache line comes while the clock is read.
+ * Another CPU has most likely written the slot last.  Unlike a load, a store does not wait: the
+ * cache line arrives while the clock is read.
  */
 static __always_inline void fetch_place(u64 rq)
 {
@@ -59,7 +58,7 @@ static __always_inline void fetch_place(u64 rq)
 		*(volatile u32 *)&place->pad = 0;
 }
 
-/* The entry of the request at address @rq; NULL: it has none. */
+/* The entry of the request at address @rq; NULL: none. */
 static __always_inline struct blk_inflight *entry_of(u64 rq)
 {
 	struct blk_place *place = place_of(rq);
@@ -72,10 +71,10 @@ static __always_inline struct blk_inflight *entry_of(u64 rq)
 }
 
 /*
- * At most one program takes a place, without an atomic instruction that returns a value, which 5.10
- * refuses.  The additions are atomic, and nobody takes any away: whoever reads 1 after his own was
- * the first, and the later ones read more.  Of several at the same moment perhaps nobody: then it
- * stays nobody's, and all use the hash map.
+ * At most one program claims a slot, without an atomic instruction that returns a value, which 5.10
+ * rejects.  The additions are atomic, and the value only grows: the program that reads 1 after its
+ * own addition was first, and later programs read more.  If several add at the same moment,
+ * possibly none reads 1: then the slot stays free, and all use the hash map.
  */
 static __always_inline bool take_claim(u32 *claims)
 {
@@ -85,8 +84,8 @@ static __always_inline bool take_claim(u32 *claims)
 	return *(volatile u32 *)claims == 1;
 }
 
-/* Makes the entry of a request that has none.  -errno: there is no room.  A request has one event
- * at a time, so that nobody else makes it meanwhile. */
+/* Makes the entry of a request that has none. -errno: no room.  A request has one event at a time,
+ * so that no other program makes the entry at the same time. */
 static __always_inline long make_entry(u64 rq, struct blk_inflight *made)
 {
 	struct blk_place *place = place_of(rq);
@@ -108,7 +107,7 @@ static __always_inline void remake_entry(struct blk_inflight *entry, struct blk_
 	*entry = *made;
 }
 
-/* The request at address @rq, whose entry this is, is complete, or is not counted. */
+/* The request at address @rq, the owner of this entry, is complete or is not counted. */
 static __always_inline void free_entry(u64 rq, struct blk_inflight *entry)
 {
 	entry->known = 0;
@@ -117,20 +116,7 @@ static __always_inline void free_entry(u64 rq, struct blk_inflight *entry)
 		bpf_map_delete_elem(&inflight, &rq);
 }
 
-/*
- * When a request was made, as the kernel notes it; 0: not noted.  From 6.12 on only accounted
- * requests (RQF_IO_STAT) and flush commands get a time, and others keep that of the request's last
- * use.  Before, the time is 0 where it is not noted.
- */
-static __always_inline u64 rq_made_ns(struct request *rq, const bool direct)
-{
-	if (io_stat_mask && !(KREAD(direct, rq, rq_flags) & io_stat_mask) &&
-	    (KREAD(direct, rq, cmd_flags) & 0xff) != 2)
-		return 0;
-	return KREAD(direct, rq, start_time_ns);
-}
-
-/* Was the request made before all programs were attached?  Then an unseen start is no loss. */
+/* Was the request made before all programs were attached?  Then a missed start is not a loss. */
 static __always_inline bool predates_trace(struct request *rq, const bool direct)
 {
 	u64 made = rq_made_ns(rq, direct);
@@ -139,9 +125,9 @@ static __always_inline bool predates_trace(struct request *rq, const bool direct
 }
 
 /*
- * The same for a request whose start no program saw.  On a queue without I/O statistics the kernel
- * does not tell when it was made; then it predates the trace, unless starts have been lost for want
- * of room.
+ * The same for a request whose start was missed.  On a queue without I/O statistics the kernel does
+ * not store when it was made; then it is older than the trace, unless starts have been lost for
+ * want of room.
  */
 static __always_inline bool unseen_start_predates_trace(struct request *rq, u8 op,
 							const bool direct)
@@ -152,8 +138,8 @@ static __always_inline bool unseen_start_predates_trace(struct request *rq, u8 o
 	       !losses[LOSS_REQUESTS_FULL];
 }
 
-/* See account_lost_completion(), which has looked already.  A global function: called rarely, and
- * the verifier checks it once, not on each path that leads there.  Always 0. */
+/* See account_lost_completion(), which has checked already.  A global function: called rarely, and
+ * the verifier checks it once, not on each path to it.  Always 0. */
 __attribute__((noinline)) int lost_completion(u64 rq)
 {
 	struct blk_inflight *entry = entry_of(rq);
@@ -171,10 +157,10 @@ __attribute__((noinline)) int lost_completion(u64 rq)
 }
 
 /*
- * The request at address @rq is used again; when its last use was issued, no program saw that
- * complete.  The kernel skips a program that is already running on the same CPU, and a vendor's
- * kernel runs none while pid 1 is current (docs/KERNEL-NOTES.md).  What was issued has been
- * completed, so that it is counted now, without a time.
+ * The request at address @rq is used again, but its last completion was missed.  The kernel skips a
+ * program that is already running on the same CPU, and a vendor's kernel runs no program while pid
+ * 1 is current (docs/KERNEL-NOTES.md).  The I/O was issued and is complete, so that it is counted
+ * now, without a time.
  */
 static __always_inline void account_lost_completion(u64 rq, const struct blk_inflight *entry)
 {

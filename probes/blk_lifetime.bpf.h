@@ -15,7 +15,7 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 	u64 key = address_of(rq, direct);
 	struct blk_inflight submitter = {}, *entry = entry_of(key);
 	u8 op = op_of_code(KREAD(direct, rq, cmd_flags) & 0xff);
-	bool wanted = !filter_dev || disk_dev(rq_disk(rq, direct), direct) == wanted_disk;
+	bool wanted = !filter_dev || is_wanted_disk(disk_dev(rq_disk(rq, direct), direct));
 	struct bio *bio = NULL;
 
 	if (entry)
@@ -56,8 +56,8 @@ static __always_inline void mark_issued(struct blk_inflight *entry, u32 dev, u64
 	entry->issue_ns = now;
 }
 
-/* Copies the submitter of a request that has no entry since its submission to @to, an empty entry,
- * which it stays when nobody knows him (false). */
+/* Copies the submitter of a request that has had no entry since its submission to @to, an empty
+ * entry.  False: the submitter is unknown, and @to stays empty. */
 static __always_inline bool read_late_owner(struct request *rq, bool flush, struct blk_inflight *to)
 {
 	struct blk_inflight *owner;
@@ -72,7 +72,7 @@ static __always_inline bool read_late_owner(struct request *rq, bool flush, stru
 	}
 	owner = read_bio_owner(rq, to);
 	if (owner)
-		owner->known = 0; /* spent, as by spend_bio_owner() */
+		owner->known = 0; /* spent, see spend_bio_owner() */
 	return owner;
 }
 
@@ -84,8 +84,8 @@ static __always_inline void check_submitter(struct request *rq, u8 op)
 }
 
 /*
- * The request at address @key, whose entry does not tell its submitter or which has none, or a
- * flush command, is issued.  A global function, like lost_completion().  Always 0.
+ * The request at address @key is issued.  It has no entry, or its entry has no submitter, or it is
+ * a flush command.  A global function, like lost_completion().  Always 0.
  */
 __attribute__((noinline)) int follow_unknown(u64 key, u32 dev, u64 now, u32 op, u32 bytes)
 {
@@ -99,13 +99,13 @@ __attribute__((noinline)) int follow_unknown(u64 key, u32 dev, u64 now, u32 op, 
 	if (filters_submitters() && !known && !BLK_FOLLOWS_ALL)
 		return 0;
 	mark_issued(&made, dev, now, op, bytes);
-	BLK_ON_ISSUED(&made);
+	BLK_ON_RQ_ISSUED(&made, rq, false);
 	entry = entry_of(key);
 	if (entry) {
 		remake_entry(entry, &made);
 	} else if (make_entry(key, &made)) {
 		count_loss(&losses[LOSS_REQUESTS_FULL], 1);
-		BLK_ON_LOST_COMPLETION(&made); /* nobody will see it */
+		BLK_ON_LOST_COMPLETION(&made); /* its completion will not be seen */
 	}
 	return 0;
 }
@@ -116,7 +116,7 @@ static __always_inline void on_issue(struct request *rq, const bool direct)
 	/*
 	 * Before any branch: for each pointer read from the request the verifier searches the
 	 * kernel's types by name (btf_nested_type_is_trusted, 6.3), some milliseconds on each path
-	 * that leads there.
+	 * to it.
 	 */
 	u32 dev = filter_dev || BLK_WANTS_DEV ? rq_wanted_dev(rq, direct) : 0;
 	u64 key = address_of(rq, direct), now = 0;
@@ -128,10 +128,10 @@ static __always_inline void on_issue(struct request *rq, const bool direct)
 	if (!filter_dev || dev)
 		fetch_place(key);
 	if (flush)
-		on_flush(rq); /* before read_late_owner() looks at the first waiter */
+		on_flush(rq); /* before read_late_owner() reads the first waiter */
 	BLK_ON_BIOS_ISSUED(rq);
-	/* Before the entry is looked at: reading the clock waits for all that is still being read,
-	 * and another CPU may have written the entry last. */
+	/* Before the entry is read: reading the clock waits for all outstanding loads, and another
+	 * CPU may have written the entry last. */
 	if (!filter_dev || dev)
 		now = bpf_ktime_get_ns();
 	entry = entry_of(key);
@@ -145,13 +145,13 @@ static __always_inline void on_issue(struct request *rq, const bool direct)
 	bytes = KREAD(direct, rq, __data_len);
 	if (entry && (submit_mode == SUBMIT_NONE || (!flush && entry->known))) {
 		mark_issued(entry, dev, now, op, bytes);
-		BLK_ON_ISSUED(entry);
+		BLK_ON_RQ_ISSUED(entry, rq, direct);
 		return;
 	}
 	follow_unknown(key, dev, now, op, bytes);
 }
 
-/* The device did not take the request, or gave it back: it will be issued again. */
+/* The device did not accept the request, or returned it: it will be issued again. */
 static __always_inline void on_requeue(struct request *rq)
 {
 	struct blk_inflight *entry;
@@ -202,8 +202,8 @@ static __always_inline struct blk_done classify(struct request *rq, u32 bytes, c
 	return done;
 }
 
-/* The entry of a request that completes.  Where bios are followed and the request was neither
- * issued nor noted as waiting for a flush command: @of_bio, with the bio's submitter. */
+/* The entry of a request that completes.  If bios are followed, and the request was neither issued
+ * nor marked as waiting for a flush command: @of_bio, with the bio's submitter. */
 static __always_inline struct blk_inflight *
 completing_entry(struct request *rq, struct blk_inflight *of_bio, const bool direct)
 {
@@ -213,19 +213,20 @@ completing_entry(struct request *rq, struct blk_inflight *of_bio, const bool dir
 		*of_bio = (struct blk_inflight){};
 		entry = read_bio_owner(rq, of_bio) ? of_bio : NULL;
 	}
-	/* clang would compute addresses of fields before it is known whether there is an entry. */
+	/* Otherwise clang computes addresses of fields before the NULL check of the entry. */
 	barrier_var(entry);
 	return entry;
 }
 
-/* The device that a completing request counts for: as noted at its issue, if a program saw that. */
+/* The device that a completing request is counted for: the one stored at its issue, if the issue
+ * was seen. */
 static __always_inline u32 completing_dev(struct request *rq, const struct blk_inflight *entry)
 {
 	return entry && entry->issue_ns ? entry->dev : rq_wanted_dev(rq, false);
 }
 
-/* The bytes to count for this step of a completion.  The last step includes those of steps that no
- * program saw. */
+/* The bytes to count for this step of a completion.  The last step includes the bytes of missed
+ * steps. */
 static __always_inline u32 step_bytes(struct blk_inflight *entry, const struct blk_done *done)
 {
 	u32 left;
@@ -252,10 +253,10 @@ static __always_inline void release_entry(struct request *rq, struct blk_infligh
 }
 
 /*
- * The time of a request that completes at @now, from its issue (with @queued: from when it was
- * made).  False, and the loss counted, when that is not known.  An empty request that waits for a
- * flush command is never issued itself: its time is from when it was made.  @now is read before the
- * entry, as in on_issue().
+ * The time of a request that completes at @now, from its issue (with @queued: from its creation).
+ * False, and the loss counted, if the start is unknown.  An empty request that waits for a flush
+ * command is never issued itself: its time is from its creation.  @now is read before the entry,
+ * see on_issue().
  */
 static __always_inline bool rq_latency(struct request *rq, const struct blk_inflight *entry, u8 op,
 				       bool queued, u64 now, u64 *ns, const bool direct)

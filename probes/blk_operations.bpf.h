@@ -18,8 +18,8 @@ static __always_inline u32 zone_append_code(void)
 
 /*
  * By the kernel's code.  The codes named here are the same in all kernels; the others are zone
- * management, but for zone append, and for 7 (write same in 5.10).  A table, because the verifier
- * follows each branch of a chain of ifs through all code behind it.
+ * management, except zone append, and 7 (write same in 5.10).  A table, because the verifier
+ * follows each branch of a chain of ifs through all following code.
  */
 const volatile __u8 op_table[64] = {
 	[0] = BLK_READ,
@@ -41,6 +41,12 @@ static __always_inline u8 op_of_code(u32 code)
 	if (code == zone_append_code())
 		return BLK_ZONE_APPEND;
 	return op_table[code & 63];
+}
+
+/* Does operation @op (enum blk_op) move data from or to memory? */
+static __always_inline bool has_data(u8 op)
+{
+	return op == BLK_READ || op == BLK_WRITE || op == BLK_ZONE_APPEND;
 }
 
 #endif

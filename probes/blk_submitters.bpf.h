@@ -2,12 +2,12 @@
 #ifndef IOTRACE_PROBES_BLK_SUBMITTERS_BPF_H
 #define IOTRACE_PROBES_BLK_SUBMITTERS_BPF_H
 
-/* Who submits I/O: processes, their names and cgroups, write-back, and COMMAND's descendants. */
+/* Submitters of I/O: processes, their names and cgroups, write-back, and COMMAND's descendants. */
 
 #include "probes/blk_options.bpf.h"
-#include "probes/backup.bpf.h"
+#include "probes/spare.bpf.h"
 
-/* Not LRU, which evicts names without telling. */
+/* Not an LRU, which evicts names without a report. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, BLK_NAMES);
@@ -38,17 +38,31 @@ static __always_inline struct blk_cpu *this_cpu(void)
 	return bpf_map_lookup_elem(&cpus, &cpu);
 }
 
+/* Is it one of the further processes of -p?  Its start time is checked, unless @start is 0. */
+static __always_inline bool is_more_pid(u32 pid, u64 start)
+{
+	for (u32 i = 0; i < BLK_MORE; i++) {
+		if (i >= n_more_pids)
+			break;
+		if (pid == more_pids[i] && (!start || start - more_starts[i] < filter_tick))
+			return true;
+	}
+	return false;
+}
+
 static __always_inline bool process_wanted(const struct blk_process *process)
 {
 	if (filter_mode == FILTER_NONE)
 		return true;
 	if (process->pid == filter_pid && process->start - filter_start < filter_tick)
 		return true;
+	if (n_more_pids && is_more_pid(process->pid, process->start))
+		return true;
 	return filter_mode == FILTER_TRACKED && bpf_map_lookup_elem(&tracked, process);
 }
 
-/* Returns the current thread's number; @process gets its process' number, but the start time of
- * the thread itself. */
+/* Returns the current thread's number; @process gets the number of its process, but the start time
+ * of the thread itself. */
 static __always_inline u32 read_current_task(struct blk_process *process, struct task_struct **at)
 {
 	struct task_struct *task;
@@ -68,12 +82,13 @@ static __always_inline u32 read_current_task(struct blk_process *process, struct
 }
 
 /*
- * The start time of the process of @task, the current one, which is not its first thread.  Cached
- * per CPU, where programs are not preempted and so no other can change the cache meanwhile.
+ * The start time of the process of @task, the current task, which is not its first thread.  Cached
+ * per CPU on kernels that do not preempt programs: there no other program can change the cache at
+ * the same time.
  */
 static __always_inline u64 leader_start(struct task_struct *task, u64 task_start)
 {
-	struct blk_cpu *last = has_backups || has_copies ? NULL : this_cpu();
+	struct blk_cpu *last = has_spares ? NULL : this_cpu();
 	u64 start;
 
 	if (last && last->task == (u64)task && last->task_start == task_start)
@@ -87,7 +102,7 @@ static __always_inline u64 leader_start(struct task_struct *task, u64 task_start
 	return start;
 }
 
-/* Sets @process to the current process and *@task to the current task, if either is asked for;
+/* Sets @process to the current process and *@task to the current task, if either is requested;
  * false when the filter excludes it. */
 static __always_inline bool current_process_of(struct blk_process *process, struct task_struct **at)
 {
@@ -98,7 +113,8 @@ static __always_inline bool current_process_of(struct blk_process *process, stru
 		return true;
 	tid = read_current_task(process, &task);
 	*at = task;
-	if (filter_mode == FILTER_PID && process->pid != filter_pid)
+	if (filter_mode == FILTER_PID && process->pid != filter_pid &&
+	    !(n_more_pids && is_more_pid(process->pid, 0)))
 		return false;
 	if (!process->pid)
 		process->start = 0; /* the idle tasks of all CPUs are one row */
@@ -116,10 +132,7 @@ static __always_inline bool current_process(struct blk_process *process)
 
 /* ---- cgroups ---- */
 
-/* False with CONFIG_CGROUPS=n, where nothing that follows has its types. */
-#define HAS_CGROUPS bpf_core_field_exists(((struct task_struct *)0)->cgroups)
-
-/* Which of the current task's cgroups block I/O is charged to: the css that is in effect for it. */
+/* The cgroup of the current task that block I/O is charged to: the css that is in effect for it. */
 static __always_inline struct cgroup_subsys_state *io_css_of(struct css_set *set)
 {
 	struct cgroup_subsys_state *css = NULL;
@@ -131,20 +144,10 @@ static __always_inline struct cgroup_subsys_state *io_css_of(struct css_set *set
 	return css;
 }
 
-static __always_inline struct cgroup_subsys_state *css_of_bio(struct bio *bio)
-{
-	struct blkcg *blkcg;
-
-	if (!bio || !bpf_core_field_exists(bio->bi_blkg))
-		return NULL;
-	blkcg = BPF_CORE_READ(bio, bi_blkg, blkcg);
-	return blkcg ? __builtin_preserve_access_index(&blkcg->css) : NULL;
-}
-
 /*
- * The cgroup that @bio is charged to: of write-back the one that dirtied the pages.  Of a request
- * without bios (NULL) that of the current task.  cgroup2 charges I/O of a cgroup for which the
- * controller "io" is not enabled to one above it; then it is the task's own cgroup.
+ * The cgroup that @bio is charged to; for write-back, the cgroup that dirtied the pages.  For a
+ * request without bios (NULL), the current task's. cgroup2 charges I/O of a cgroup without the
+ * controller "io" to a cgroup above it; then the result is the task's own cgroup.
  */
 static __always_inline struct cgroup *io_cgroup(struct bio *bio)
 {
@@ -163,8 +166,8 @@ static __always_inline struct cgroup *io_cgroup(struct bio *bio)
 	return cgroup;
 }
 
-/* barrier_var(): clang would move the address of the field that this kernel does not have to where
- * it is computed in any case. */
+/* barrier_var(): without it clang computes the address of the field, which this kernel does not
+ * have, unconditionally. */
 static __always_inline u64 ancestor_id(struct cgroup *cgroup, u32 level)
 {
 	struct cgroup *ancestor = NULL, **all;
@@ -182,7 +185,7 @@ static __always_inline u64 ancestor_id(struct cgroup *cgroup, u32 level)
 	return id;
 }
 
-/* Is @cgroup one of those that --cgroup names, or below one? */
+/* Is @cgroup one of the cgroups of --cgroup, or below one? */
 static __always_inline bool cgroup_wanted(struct cgroup *cgroup)
 {
 	u32 level = BPF_CORE_READ(cgroup, level), at;
@@ -217,13 +220,13 @@ static __always_inline bool bio_cgroup_wanted(struct bio *bio, u64 *id)
 	return true;
 }
 
-/* Is only some I/O counted, by who submitted it? */
+/* Is I/O filtered by its submitter? */
 static __always_inline bool filters_submitters(void)
 {
 	return filter_mode != FILTER_NONE || n_filter_cgroups;
 }
 
-/* Sets @process as current_process() does.  Of calls: the task's own cgroup, whatever the I/O is
+/* Sets @process as current_process() does.  For calls: the task's own cgroup, whatever the I/O is
  * charged to. */
 static __always_inline bool current_call_wanted(struct blk_process *process)
 {
@@ -251,7 +254,7 @@ static __always_inline u64 io_cgroup_id(struct bio *bio)
 	return BPF_CORE_READ(cgroup, kn, id);
 }
 
-/* Up to eight characters as a number: one comparison, not one for each. */
+/* Up to eight characters as a number: one comparison instead of eight. */
 #define TEXT8(text)                                                                                \
 	(((union {                                                                                 \
 		 char bytes[8];                                                                    \
@@ -260,10 +263,10 @@ static __always_inline u64 io_cgroup_id(struct bio *bio)
 	     .number)
 
 /*
- * Is @task, the current one, a worker that writes back dirty pages?  Its description is set by
- * wb_workfn() to "flush-MAJ:MIN", and else is the name of its workqueue (6b59808bfe48, 4.18): of
- * those of btrfs that compress dirty pages and submit them, or have them submitted for a cgroup,
- * also while a process waits in fsync.
+ * Is @task, the current one, a worker that writes back dirty pages? wb_workfn() sets its
+ * description to "flush-MAJ:MIN", otherwise it is the name of its workqueue (6b59808bfe48, 4.18).
+ * btrfs's workers compress dirty pages and submit them, or have them submitted for a cgroup, also
+ * while a process waits in fsync.
  */
 static __always_inline bool is_flusher(struct task_struct *task)
 {
@@ -301,7 +304,7 @@ static __always_inline bool store_name(void *names, const struct blk_process *pr
 }
 
 /*
- * The same, unless it was the last that this CPU stored.  Two programs, of which one preempts the
+ * The same, unless this CPU stored the same process last.  Two programs, one of which preempts the
  * other, may leave a mixture of both processes there: it equals neither, so no name is left out.
  */
 static __always_inline void remember_name(const struct blk_process *process)
@@ -331,13 +334,13 @@ static __always_inline void remember_name(const struct blk_process *process)
 #define CGROUP_BIO(bio) (bio)
 #endif
 
-/* What a program takes of the current task besides; where rows are by process. */
+/* The requested data of the current task; for rows by process. */
 #ifndef BLK_READ_TASK
 #define BLK_READ_TASK(submitter, task)
 #endif
 
-/* Sets the process of @submitter to the current one and the cgroup to that of @bio, stores the
- * name, and says whether this is write-back.  False when the filter excludes it. */
+/* Sets @submitter's process to the current one and its cgroup to @bio's, stores the name, and notes
+ * whether this is write-back.  False if the filter excludes it. */
 static __always_inline bool read_submitter(struct blk_inflight *submitter, struct bio *bio, u8 op)
 {
 	struct task_struct *task = NULL;
@@ -376,8 +379,8 @@ static __always_inline void on_fork(struct task_struct *parent, struct task_stru
 }
 
 /*
- * A process has ended, after all that it submitted while it exited.  The tracepoint comes late
- * (from an RCU callback): another process may have the number by now.
+ * A process has ended, after all I/O that it submitted while it exited.  The tracepoint comes late
+ * (from an RCU callback): another process may already have the number.
  */
 static __always_inline void on_free(struct task_struct *task, const bool direct)
 {
@@ -388,7 +391,7 @@ static __always_inline void on_free(struct task_struct *task, const bool direct)
 		bpf_map_delete_elem(&tracked, &process);
 }
 
-/* The first thread of a process gets another name (exec, prctl), which is then the process' name.
+/* The first thread of a process gets another name (exec, prctl); this is the name of the process.
  * The tracepoint comes before the change. */
 static __always_inline void on_rename(struct task_struct *task, const char *comm, const bool direct)
 {

@@ -5,14 +5,16 @@
 #include "probes/blk.h"
 #include "probes/hist.h"
 
-/* Of a CPU, buffer (see core/bpf/double_buffer.h) and operation. */
+/* One per CPU, buffer (see core/bpf/double_buffer.h) and row: an operation, or one of its two with
+ * --value distance. */
 struct blk_hist {
 	__u64 busy;		   /* probes/alone.bpf.h */
-	__u64 interrupting_max_ns; /* of the programs that found it busy */
+	__u64 interrupting_max_ns; /* of programs that found it busy */
 	struct probe_hist hist;
 };
 
-/* Its index.  The CPU after the last one stands for all that find theirs busy. */
-#define HIST_INDEX(cpu, epoch, op) ((((cpu) << 1) | ((epoch)&1)) * BLK_OPS + (op))
+/* Its index, with @rows per CPU and buffer.  The CPU after the last one is for programs that find
+ * their CPU's busy. */
+#define HIST_INDEX(rows, cpu, epoch, row) ((((cpu) << 1) | ((epoch)&1)) * (rows) + (row))
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * iotrace breakdown: the time that calls take in a layer of the I/O stack (-T syscall, vfs, ext4
- * and so on), or in all of them at once with the requests that the calls wait for.
+ * iotrace breakdown: the time that calls spend in a layer of the I/O stack (-T syscall, vfs, ext4
+ * and so on), or in all layers at once with the requests that the calls wait for.
  */
 #define BLK_CGROUP_OF_TASK
 #define BLK_ON_SUBMITTED(entry, bio, front_merge) call_submitted(entry, bio, front_merge)
@@ -36,12 +36,10 @@ enum merged_step {
 #include "probes/blk.bpf.h"
 #include "probes/calls.bpf.h"
 
-const volatile __u32 trace_completion_mask = 0; /* BIO_TRACE_COMPLETION as a mask of bi_flags */
-
-/* -d names a disk whose driver makes no requests: its bios are timed, and nothing else. */
+/* -d names a disk whose driver makes no requests: only its bios are timed. */
 const volatile bool by_bios = false;
 
-/* Bios that a driver without requests (dm, md) has, by address. */
+/* Bios at a driver without requests (dm, md), by address. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -51,7 +49,7 @@ struct {
 
 /*
  * Bios that were merged into the request of another bio, and the calls that wait for them; by
- * address.  While there are none (n_merged), the bios of requests are not looked at.
+ * address.  While the map is empty (n_merged is 0), the bios of requests are not walked.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -64,7 +62,7 @@ __u64 n_merged = 0;
 
 /* ---- bios ---- */
 
-/* Does the driver of the bio's disk make no requests of bios (dm, md)? */
+/* Does the driver of the bio's disk work without requests (dm, md)? */
 static __always_inline bool is_stacked(struct bio *bio, const bool direct)
 {
 	struct gendisk *disk = bio_disk(bio, direct);
@@ -77,8 +75,8 @@ static __always_inline bool bio_wanted(struct bio *bio)
 	return !filter_dev || bio_wanted_dev(bio, bio_disk(bio, false), false);
 }
 
-/* By enum blk_op.  It is read, since the verifier would follow each class by itself after branches.
- */
+/* By enum blk_op.  A table in memory: otherwise the verifier follows each class by itself after
+ * branches. */
 static const volatile u8 classes[16] = {
 	[BLK_READ] = CLASS_READ,	  [BLK_WRITE] = CLASS_WRITE,
 	[BLK_DISCARD] = CLASS_DISCARD,	  [BLK_FLUSH] = CLASS_SYNC,
@@ -97,7 +95,7 @@ static __always_inline u32 class_of_request(u8 op)
 /* ---- admission ---- */
 
 /* Will the current thread submit more bios before it goes on: the rest of a bio that was split, or
- * bios that a driver without requests made? */
+ * bios made by a driver without requests? */
 static __always_inline bool has_more_bios(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
@@ -112,8 +110,8 @@ static __always_inline bool call_bio_wanted(struct call_thread *t, struct bio *b
 
 /*
  * A bio has arrived at a disk with requests, and its thread waits for a request: while the bio is
- * throttled (wbt, io.latency, io.cost), the queue is frozen, or there is no tag.  So only one bio
- * of a thread waits at a time; the time of the next one begins when that has its request.
+ * throttled (wbt, io.latency, io.cost), the queue is frozen, or no tag is free.  So only one bio of
+ * a thread waits at a time; the time of the next bio begins when this one has its request.
  */
 static __always_inline void on_arrival(struct call_thread *t, struct bio *bio)
 {
@@ -129,7 +127,7 @@ static __always_inline void on_arrival(struct call_thread *t, struct bio *bio)
 			return;
 	} else if (!call_bio_wanted(t, bio)) {
 		io_of(t)->any = 1;
-		return; /* at another disk than that of -d, a mirror's other half */
+		return; /* at another disk than -d's, such as the other half of a mirror */
 	}
 	t->arriving = (u64)bio;
 	if (t->arrived_ns && has_more_bios())
@@ -166,9 +164,9 @@ static __always_inline u32 class_of_bio(struct bio *bio)
 }
 
 /*
- * Is the bio, for which thread @t waits in a call if @t is not NULL, for the device of -d?  Up to
- * 5.11 the sector determines the partition; an empty bio has no sector: then it is that of the
- * call, if the bio is for the same disk.
+ * Is the bio for the device of -d?  @t: the thread that waits for it in a call, or NULL.  Up to
+ * 5.11 the sector determines the partition; an empty bio has no sector: then it is the partition of
+ * the call, if the bio is for the same disk.
  */
 static __always_inline bool call_bio_wanted(struct call_thread *t, struct bio *bio)
 {
@@ -178,7 +176,7 @@ static __always_inline bool call_bio_wanted(struct call_thread *t, struct bio *b
 	       disk_dev(bio_disk(bio, false), false) == wanted_disk;
 }
 
-/* The call of @t that waits for @bio, or, if none does, who submits it now. */
+/* The call of @t that waits for @bio; without one, the submitter. */
 static __always_inline void key_bio(struct hist_key *key, struct call_thread *t, struct bio *bio)
 {
 	struct blk_process process = {};
@@ -234,7 +232,7 @@ static __always_inline void call_submitted(struct blk_inflight *entry, struct bi
 
 	if (by_bios)
 		return;
-	if (want_cgroup) /* of write-back the one that dirtied the pages */
+	if (want_cgroup) /* for write-back, the cgroup that dirtied the pages */
 		entry->cgroup = io_cgroup_id(bio);
 	if (t && !front_merge)
 		on_admitted(t, bio, entry->submit_ns);
@@ -281,7 +279,7 @@ static __always_inline void call_issued(struct blk_inflight *entry)
 }
 
 /*
- * The flush command that the request waits for is issued.  Only one of the requests that wait owns
+ * The flush command that the request waits for is issued.  Only one of the waiting requests owns
  * the command, and with -d PARTITION none does.  Up to 5.11 an empty request does not know its
  * partition either; its call does.
  */
@@ -313,7 +311,7 @@ static __always_inline void call_requeued(struct blk_inflight *entry)
 	entry->stage = STAGE_QUEUED;
 }
 
-/* The request is over. */
+/* The request has ended. */
 static __always_inline void call_finished(struct blk_inflight *entry, u64 now)
 {
 	struct call_thread *t = thread_of_call(entry->call);
@@ -362,7 +360,8 @@ static __always_inline void on_left_behind(u64 call, u64 now)
 
 /* ---- bios in other bios' requests ---- */
 
-/* Bio @bio was merged; @call waits for it, 0: none.  -errno, and the loss counted, without room. */
+/* Bio @bio was merged; @call waits for it, 0: none. -errno, and the loss counted, if there is no
+ * room. */
 static __always_inline long follow_merged(u64 bio, u64 call)
 {
 	struct blk_inflight entry = {};
@@ -375,14 +374,14 @@ static __always_inline long follow_merged(u64 bio, u64 call)
 		__sync_fetch_and_add(&n_merged, 1);
 		return 0;
 	}
-	/* Perhaps there is an entry whose end no program saw. */
+	/* There may be an entry whose end was missed. */
 	r = bpf_map_update_elem(&merged, &bio, &entry, BPF_EXIST);
 	if (r)
 		count_loss(&losses[LOSS_REQUESTS_FULL], 1);
 	return r;
 }
 
-/* A bio arrives.  If its address is among those of merged bios, no program saw that one's end. */
+/* A bio arrives.  If its address is in the map of merged bios, the end of that bio was missed. */
 static __always_inline void forget_merged(u64 bio)
 {
 	if (n_merged && bpf_map_lookup_elem(&merged, &bio) && !bpf_map_delete_elem(&merged, &bio))
@@ -390,9 +389,9 @@ static __always_inline void forget_merged(u64 bio)
 }
 
 /*
- * A bio is merged into a request: its call waits for that request.  Where bios are followed, a bio
- * that is merged to the front becomes the request's first one (on_submit_bio()); follow_second()
- * finds the one that was the first.
+ * A bio is merged into a request: its call waits for that request.  If bios are followed, a bio
+ * that is merged to the front becomes the request's first bio (on_submit_bio()); follow_second()
+ * finds the previous first bio.
  */
 static __always_inline void on_bio_merge(struct bio *bio, bool front)
 {
@@ -434,13 +433,13 @@ static __always_inline void on_merge(struct request *rq)
 	entry->call = 0;
 }
 
-/* @bio was the first of its request until another was merged to the front. */
+/* @bio was the first bio of its request until another was merged to the front. */
 static __always_inline struct blk_inflight *follow_second(u64 bio)
 {
 	struct blk_inflight *owner;
 
 	owner = bpf_map_lookup_elem(&bio_owners, &bio);
-	/* A used-up entry belongs to an earlier bio at that address. */
+	/* A used entry belongs to an earlier bio at that address. */
 	if (!owner || !owner->known || owner->stage != STAGE_QUEUED)
 		return NULL;
 	if (follow_merged(bio, owner->call))
@@ -485,7 +484,7 @@ __attribute__((noinline)) int on_merged_bio(u64 bio, u32 step, u32 first)
 
 #define BIOS_MAX 256
 
-/* Step @step of a request, for its bios that lie within the first @bytes of it. */
+/* Step @step of a request, for its bios within the first @bytes of it. */
 __attribute__((noinline)) int each_bio(u64 key, u32 step, u32 bytes)
 {
 	struct request *rq = (void *)key;
@@ -517,7 +516,7 @@ static __always_inline void on_lost_completion(struct blk_inflight *entry)
 {
 }
 
-/* Of a request that no call waits for: who submitted it. */
+/* The submitter of a request that no call waits for. */
 static __always_inline void key_request(struct hist_key *key, struct request *rq,
 					const struct blk_inflight *entry)
 {
@@ -576,7 +575,8 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	}
 	/*
 	 * An empty request only waits for a flush command, which is a request of its own.  The
-	 * command is for the whole disk: with -d PARTITION the waiting requests count instead.
+	 * command is for the whole disk: with -d PARTITION the waiting requests are counted
+	 * instead.
 	 */
 	if (done.op == BLK_SYNC ? filter_part : done.op != BLK_PASSTHROUGH)
 		count_request(rq, entry, done.op, now, direct);
@@ -588,7 +588,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 
 /* ---- bios of drivers without requests ---- */
 
-/* Thread @t waits for @bio in a call; NULL: none does. */
+/* Thread @t waits for @bio in a call; NULL: no thread waits. */
 static __always_inline void on_stacked(struct call_thread *t, struct bio *bio)
 {
 	struct call_bio made = {};
@@ -615,7 +615,7 @@ static __always_inline void on_stacked(struct call_thread *t, struct bio *bio)
 	io->any = 1;
 }
 
-/* @count: the bio ends at this disk; else it goes on to another one. */
+/* @count: the bio ends at this disk; otherwise it goes on to another disk. */
 static __always_inline void on_bio_end(u64 bio, bool count)
 {
 	struct call_bio *known = bpf_map_lookup_elem(&stacked, &bio);
@@ -630,7 +630,7 @@ static __always_inline void on_bio_end(u64 bio, bool count)
 	if (!known)
 		return;
 	was = *known;
-	/* Deleted first: whoever deletes it counts it. */
+	/* Deleted first: the program that deletes it counts it. */
 	if (bpf_map_delete_elem(&stacked, &bio))
 		return;
 	t = thread_of_call(was.call);
@@ -676,8 +676,8 @@ static __always_inline void on_bio_queue(struct bio *bio, const bool direct)
 }
 
 /*
- * The same bio goes on to another disk (md raid0, NVMe multipath).  There block_bio_queue is not
- * called for a bio that it was called for before, which a flag marks.
+ * The same bio goes on to another disk (md raid0, NVMe multipath).  The kernel does not call
+ * block_bio_queue there again for the same bio: a flag marks it.
  */
 static __always_inline void on_remap(struct bio *bio)
 {
@@ -713,23 +713,7 @@ QUEUE_PROG(frontb, block_bio_frontmerge, 2, on_bio_merge(arg, true))
 RAW_TP_PROGS(merge_raw, block_rq_merge, SEEN_REQUEUE, 0, on_merge(arg))
 QUEUE_PROG(merge, block_rq_merge, 1, on_merge(arg))
 
-/* One program.  @bit: its `copy`, 0 where there is only one; @what: what it does and returns. */
-#define CALL_PROG(section, name, function, type, bit, what)                                        \
-	SEC(section "/" #function)                                                                 \
-	int name(type *ctx)                                                                        \
-	{                                                                                          \
-		const u32 copy = bit;                                                              \
-                                                                                                   \
-		(void)copy;                                                                        \
-		return what;                                                                       \
-	}
-
-#define RAW_PROGS(name, tracepoint, what)                                                          \
-	CALL_PROG("raw_tp", name, tracepoint, u64, 1, (stopped ? 0 : (what, 0)))                   \
-	CALL_PROG("raw_tp", name##_2, tracepoint, u64, 2, (stopped ? 0 : (what, 0)))               \
-	CALL_PROG("raw_tp", name##_3, tracepoint, u64, 4, (stopped ? 0 : (what, 0)))
-
-RAW_PROGS(thread_free, sched_process_free, on_thread_free((void *)ctx[0]))
+RAW_TP_PROGS(thread_free, sched_process_free, SEEN_THREAD_FREE, 0, on_thread_free(arg))
 
 /* ---- system calls ---- */
 
@@ -755,16 +739,8 @@ static __always_inline bool is_timed(u64 number, u64 regs, u32 *op)
 	return true;
 }
 
-/* Has another copy of the program seen this call begin? */
-static __always_inline bool begun_by_copy(u32 id, u64 regs, u32 copy)
-{
-	struct call_thread *t = known_thread(bpf_get_current_task());
-
-	return t && t->depth && pushed_by_copy(&t->frames[0], id, regs, copy);
-}
-
 /* System call @op begins, made with @regs. */
-static __always_inline void on_timed_syscall(u32 op, u64 regs, u32 copy)
+static __always_inline void on_timed_syscall(u32 op, u64 regs)
 {
 	bool fsync = op == SYSCALL_FSYNC || op == SYSCALL_FDATASYNC;
 	struct file *file = NULL;
@@ -773,47 +749,22 @@ static __always_inline void on_timed_syscall(u32 op, u64 regs, u32 copy)
 		return;
 	if (!current_process_wanted())
 		return;
-	if (copy && has_backups && begun_by_copy(CALL_ID(LAYER_SYSCALL, op, 0), regs, copy))
-		return;
 	if (combined || check_files || keyed_dev || (fsync && time_vfs))
 		file = file_of_call(op, regs, first_syscall_arg((void *)regs));
 	if (!syscall_wanted(op, file))
 		return;
 	if (time_syscalls)
-		call_enter(CALL_ID(LAYER_SYSCALL, op, 0), regs, (u64)file, copy, false);
+		call_enter(CALL_ID(LAYER_SYSCALL, op, 0), regs, (u64)file, false);
 	if (fsync && time_vfs && file)
-		call_enter(FSYNC_PLACEHOLDER, regs - 1, (u64)file, copy, false);
+		call_enter(FSYNC_PLACEHOLDER, regs - 1, (u64)file, false);
 }
 
-static __always_inline void on_sys_enter(u64 regs, u64 number, u32 copy)
+static __always_inline void on_sys_enter(u64 regs, u64 number)
 {
 	u32 op;
 
 	if (is_timed(number, regs, &op))
-		on_timed_syscall(op, regs, copy);
-}
-
-/* When a filter or a tracer refuses a system call, there is only the tracepoint of its end. */
-static __always_inline bool enter_may_be_skipped(void)
-{
-	struct task_struct *task = (void *)bpf_get_current_task();
-
-	if (BPF_CORE_READ(task, ptrace))
-		return true;
-	return bpf_core_field_exists(task->seccomp.mode) && BPF_CORE_READ(task, seccomp.mode);
-}
-
-/* A system call ends whose beginning no program saw. */
-static __always_inline void account_missed_syscall(struct call_thread *t, u64 regs, u32 copy)
-{
-	u64 arg, number = ended_syscall(regs, &arg, SYSCALL_NUMBERS);
-	u32 op;
-
-	if (!time_syscalls || !is_timed(number, regs, &op) || enter_may_be_skipped())
-		return;
-	if ((combined || check_files) && !syscall_wanted(op, file_of_call(op, regs, arg)))
-		return;
-	account_missed_begin(t, CALL_ID(LAYER_SYSCALL, op, 0), regs, 0, copy);
+		on_timed_syscall(op, regs);
 }
 
 /* The placeholder of thread @t, pushed at @sp, ends with its system call. */
@@ -821,10 +772,10 @@ static __always_inline void end_placeholder(struct call_thread *t, u64 sp)
 {
 	if (t && t->depth && time_vfs &&
 	    (t->frames[0].id == FSYNC_PLACEHOLDER || t->frames[1].id == FSYNC_PLACEHOLDER))
-		end_call(t, FSYNC_PLACEHOLDER, sp, 0);
+		end_call(t, FSYNC_PLACEHOLDER, sp);
 }
 
-static __always_inline void on_sys_exit(u64 regs, u32 copy)
+static __always_inline void on_sys_exit(u64 regs)
 {
 	struct call_thread *t = known_thread(bpf_get_current_task());
 	u32 id;
@@ -833,18 +784,16 @@ static __always_inline void on_sys_exit(u64 regs, u32 copy)
 	if (t && t->depth) {
 		id = t->frames[0].id;
 		if (CALL_ID_LAYER(id) == LAYER_SYSCALL) {
-			end_call(t, id, regs, copy);
+			end_call(t, id, regs);
 			return;
 		}
 		/* Functions end before their system call. */
 		drop_stale(t, CALL_ID(LAYER_SYSCALL, 0, 0), regs);
 	}
-	if (has_backups)
-		account_missed_syscall(t, regs, copy);
 }
 
-RAW_PROGS(sys_enter_raw, sys_enter, on_sys_enter(ctx[0], ctx[1], copy))
-RAW_PROGS(sys_exit_raw, sys_exit, on_sys_exit(ctx[0], copy))
+RAW_TP_PROGS(sys_enter_raw, sys_enter, SEEN_SYSCALL, 0, on_sys_enter(ctx[0], ctx[1]))
+RAW_TP_PROGS(sys_exit_raw, sys_exit, SEEN_SYSCALL_END, 0, on_sys_exit(ctx[0]))
 
 SEC("kprobe.multi/syscalls")
 int syscall_me(struct pt_regs *ctx)
@@ -852,9 +801,9 @@ int syscall_me(struct pt_regs *ctx)
 	u32 op = CALL_ID_OP((u32)bpf_get_attach_cookie(ctx));
 	u64 regs = PT_REGS_PARM1(ctx);
 
-	/* Calls of both word sizes may have one function: those of arm64, and sync() on x86. */
+	/* Calls of both word sizes may share a function: on arm64 all, on x86 sync(). */
 	if (!stopped && !is_compat_task(regs))
-		on_timed_syscall(op, regs, 0);
+		on_timed_syscall(op, regs);
 	return 0;
 }
 
@@ -867,53 +816,47 @@ int syscall_mx(struct pt_regs *ctx)
 		return 0;
 	end_placeholder(t, ANY_PLACE);
 	if (t && t->depth && t->frames[0].id == (u32)bpf_get_attach_cookie(ctx))
-		end_call(t, t->frames[0].id, ANY_PLACE, 0);
+		end_call(t, t->frames[0].id, ANY_PLACE);
 	return 0;
 }
 
 /* ---- functions ---- */
 
 /*
- * The programs of one function: NAME_e and NAME_x at its beginning and end, their copies, and
- * NAME_ke and NAME_kx where there is no fentry.  Kprobes run with preemption off.
+ * The programs of one function: NAME_e and NAME_x at its entry and return, NAME_ke and NAME_kx on
+ * kernels without fentry.  Kprobes run with preemption off.
  */
-#define FENTRY_BODY(id) call_enter(id, (u64)ctx, ctx[0], copy, true)
-#define FEXIT_BODY(id)	call_exit(id, (u64)ctx, has_copies ? ctx[0] : 0, copy)
-#define KPROBE_BODY(id) call_enter(id, PT_REGS_SP(ctx), PT_REGS_PARM1(ctx), 0, false)
-#define KRET_BODY(id)	call_exit(id, PT_REGS_SP(ctx), 0, 0)
+#define CALL_KPROBE(section, name, function, run)                                                  \
+	SEC(section "/" #function)                                                                 \
+	int name(struct pt_regs *ctx)                                                              \
+	{                                                                                          \
+		return run;                                                                        \
+	}
 
 #define CALL_PROGS(name, function, id)                                                             \
-	CALL_PROG("fentry", name##_e, function, u64, 1, FENTRY_BODY(id))                           \
-	CALL_PROG("fentry", name##_e_2, function, u64, 2, FENTRY_BODY(id))                         \
-	CALL_PROG("fentry", name##_e_3, function, u64, 4, FENTRY_BODY(id))                         \
-	CALL_PROG("fentry", name##_e_4, function, u64, 8, FENTRY_BODY(id))                         \
-	CALL_PROG("fentry", name##_e_5, function, u64, 16, FENTRY_BODY(id))                        \
-	CALL_PROG("fentry", name##_e_6, function, u64, 32, FENTRY_BODY(id))                        \
-	CALL_PROG("fexit", name##_x, function, u64, 1, FEXIT_BODY(id))                             \
-	CALL_PROG("fexit", name##_x_2, function, u64, 2, FEXIT_BODY(id))                           \
-	CALL_PROG("fexit", name##_x_3, function, u64, 4, FEXIT_BODY(id))                           \
-	CALL_PROG("fexit", name##_x_4, function, u64, 8, FEXIT_BODY(id))                           \
-	CALL_PROG("fexit", name##_x_5, function, u64, 16, FEXIT_BODY(id))                          \
-	CALL_PROG("fexit", name##_x_6, function, u64, 32, FEXIT_BODY(id))                          \
-	CALL_PROG("kprobe", name##_ke, function, struct pt_regs, 0, KPROBE_BODY(id))               \
-	CALL_PROG("kretprobe", name##_kx, function, struct pt_regs, 0, KRET_BODY(id))
+	SPARED_PROGS(SPARE_PROGS, name##_e, "fentry/" #function, SEEN_CALL,                        \
+		     opaque_id((void *)ctx[0]), call_enter(id, (u64)ctx, ctx[0], true))            \
+	SPARED_PROGS(SPARE_PROGS, name##_x, "fexit/" #function, SEEN_CALL_END,                     \
+		     opaque_id((void *)ctx[0]), call_exit(id, (u64)ctx))                           \
+	CALL_KPROBE("kprobe", name##_ke, function,                                                 \
+		    call_enter(id, PT_REGS_SP(ctx), PT_REGS_PARM1(ctx), false))                    \
+	CALL_KPROBE("kretprobe", name##_kx, function, call_exit(id, PT_REGS_SP(ctx)))
 
 #define FUNCTION(name, function, module, layer, op, which)                                         \
 	CALL_PROGS(name, function, CALL_ID(layer, op, which))
 #include "probes/call_functions.h"
 
-/* All functions by two programs, which preemption does not interrupt either. */
+/* All functions by two programs, which run with preemption off, too. */
 SEC("kprobe.multi/calls")
 int call_me(struct pt_regs *ctx)
 {
-	return call_enter(bpf_get_attach_cookie(ctx), PT_REGS_SP(ctx), PT_REGS_PARM1(ctx), 0,
-			  false);
+	return call_enter(bpf_get_attach_cookie(ctx), PT_REGS_SP(ctx), PT_REGS_PARM1(ctx), false);
 }
 
 SEC("kretprobe.multi/calls")
 int call_mx(struct pt_regs *ctx)
 {
-	return call_exit(bpf_get_attach_cookie(ctx), MULTI_RETURN_SP(ctx), 0, 0);
+	return call_exit(bpf_get_attach_cookie(ctx), MULTI_RETURN_SP(ctx));
 }
 
 char LICENSE[] SEC("license") = "GPL";

@@ -10,7 +10,7 @@
 #include "probes/keyed_hist.h"
 #include "probes/syscalls.h"
 
-/* Layers of the I/O stack, from above. */
+/* Layers of the I/O stack, from the top. */
 enum call_layer {
 	LAYER_SYSCALL,
 	LAYER_VFS,
@@ -52,7 +52,8 @@ enum io_kind {
 	IO_KINDS,
 };
 
-/* A call: its layer, its operation, and which of several functions of that layer and operation. */
+/* A call: its layer, its operation, and which of several functions for the same layer and
+ * operation. */
 #define CALL_ID(layer, op, which) ((__u32)(layer) | (__u32)(op) << 8 | (__u32)(which) << 16)
 #define CALL_ID_LAYER(id)	  ((id)&0xff)
 #define CALL_ID_OP(id)		  ((id) >> 8 & 0xff)
@@ -65,18 +66,17 @@ enum call_level {
 	CALL_LEVELS,
 };
 
-/* A call that is under way. */
+/* A call in progress. */
 struct call_frame {
 	__u64 start_ns;
 	__u64 sp; /* its address on the kernel's stack: calls within it are below */
 	__u32 id;
-	__u16 outermost; /* no call of its level was open when it began */
-	__u16 copies;	 /* bits: which copies of the program have seen it begin */
+	__u32 outermost; /* no call of its level was open when it began */
 };
 
 #define CALL_DEPTH 8 /* a power of two */
 
-/* Where a request is, as its call counts it. */
+/* The state of a request, for the counters of its call. */
 enum call_stage {
 	STAGE_NONE, /* not counted */
 	STAGE_QUEUED,
@@ -101,24 +101,21 @@ struct call_io {
 	__u32 requests;	 /* there was a request, not only bios */
 };
 
-/* A power of two.  Calls of a thread use them in turn: what is written late hurts no later call. */
+/* A power of two.  Calls of a thread use them in turn: a late write does not affect a later
+ * call. */
 #define CALL_IOS 4
 
 struct call_thread {
 	__u64 task;
-	__u64 sp; /* scratch: what is read back from memory is a scalar to the verifier */
+	__u64 sp; /* scratch: a value read back from memory is a scalar to the verifier */
 	__u32 depth;
-	__u32 over;	 /* calls beyond CALL_DEPTH */
-	__u32 number;	 /* of the system call, counted per thread; its requests carry it */
-	__u8 open;	 /* a timed system call is under way: number is valid */
-	__u8 class;	 /* enum call_class */
-	__u16 fs;	 /* layer of the last file system that was entered */
-	__u32 levels;	 /* bits of enum call_level that are open */
-	__u32 pending;	 /* the same: ended after took_ns[], but not counted yet */
-	__u64 traced_sp; /* calls at this address of the stack and below began while traced */
-	__u64 end_sp;	 /* the last call that ended, */
-	__u32 end_id;
-	__u32 end_copies; /* and bits: which copies of the program saw that */
+	__u32 over;    /* calls beyond CALL_DEPTH */
+	__u32 number;  /* of the system call, counted per thread; its requests carry it */
+	__u8 open;     /* a timed system call is under way: number is valid */
+	__u8 class;    /* enum call_class */
+	__u16 fs;      /* layer of the last file system that was entered */
+	__u32 levels;  /* bits of enum call_level that are open */
+	__u32 pending; /* the same: ended after took_ns[], but not counted yet */
 	struct call_frame frames[CALL_DEPTH];
 	__u64 arrived_ns; /* since then a bio waits for its request; 0: none does */
 	__u64 arriving;	  /* the bio that came last */
@@ -141,20 +138,19 @@ struct call_hist {
 	struct probe_hist hist;
 };
 
-/* A bio that a driver without requests has. */
+/* A bio at a driver without requests. */
 struct call_bio {
-	__u64 call; /* 0: none waits for it */
+	__u64 call; /* 0: no call waits for it */
 	__u64 start_ns;
 	__u64 class; /* enum call_class */
 	struct hist_key key;
 };
 
-/* Things that went wrong in the kernel; each only grows. */
+/* Losses in the kernel; each counter only grows. */
 enum call_loss {
-	CALL_LOSS_THREADS,  /* no room for a thread: its call not counted */
-	CALL_LOSS_NO_START, /* a call whose beginning no program saw */
-	CALL_LOSS_NO_END,   /* a call whose end no program saw */
-	CALL_LOSS_DEEP,	    /* a call within CALL_DEPTH others */
+	CALL_LOSS_THREADS, /* no room for a thread: its call not counted */
+	CALL_LOSS_NO_END,  /* a call whose end was missed */
+	CALL_LOSS_DEEP,	   /* a call nested in CALL_DEPTH others */
 	CALL_LOSSES,
 };
 

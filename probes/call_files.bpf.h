@@ -2,7 +2,7 @@
 #ifndef IOTRACE_PROBES_CALL_FILES_BPF_H
 #define IOTRACE_PROBES_CALL_FILES_BPF_H
 
-/* The files of calls: what disk they are on, and whether that is the one of -d. */
+/* The files of calls: their disk, and whether it is the disk of -d. */
 
 #include <linux/magic.h>
 
@@ -25,8 +25,8 @@ struct call_uuid {
 	u8 b[16];
 };
 
-/* The super block of btrfs names no device: the file system may be on several.  With -d or --by
- * disk, each by its UUID. */
+/* The super block of btrfs names no device: the file system may use several.  With -d or --by disk,
+ * each by its UUID. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, CALL_BTRFS);
@@ -34,9 +34,9 @@ struct {
 	__type(value, struct call_disk);
 } btrfs_disks SEC(".maps");
 
-__u64 file_losses[1] = {}; /* lookups of a btrfs that was not there */
+__u64 file_losses[1] = {}; /* lookups of a btrfs that is not in the map */
 
-/* NULL: @sb is none of btrfs, or it was mounted after user space looked last. */
+/* NULL: @sb is not btrfs, or was mounted after user space looked last. */
 static __always_inline struct call_disk *btrfs_disk(struct super_block *sb)
 {
 	struct call_uuid uuid = {};
@@ -51,7 +51,7 @@ static __always_inline struct call_disk *btrfs_disk(struct super_block *sb)
 	return disk;
 }
 
-/* Is that the address of a file?  Its inode's own mapping points back to the inode. */
+/* Is @file the address of a file?  The mapping of its inode points back to the inode. */
 static __always_inline bool is_file(struct file *file)
 {
 	struct inode *inode = BPF_CORE_READ(file, f_inode);
@@ -62,9 +62,9 @@ static __always_inline bool is_file(struct file *file)
 #define OVERLAYS 2 /* on each other: FILESYSTEM_MAX_STACK_DEPTH */
 
 /*
- * The inode of a file; of one of overlayfs, that of the file below which stands for it.  Up to 6.12
- * private_data is that file; since 6.13 (87a8a76c34a2, 18e48d0e2c7b) it points to two: the one that
- * was opened, and, once the file was copied up, the one of the upper layer.
+ * The inode of a file; for a file of overlayfs, of the file below it.  Up to 6.12 private_data is
+ * that file; since 6.13 (87a8a76c34a2, 18e48d0e2c7b) it points to two files: the one that was
+ * opened, and, once the file was copied up, the one of the upper layer.
  */
 static __noinline struct inode *real_inode(struct file *file)
 {
@@ -87,7 +87,8 @@ static __noinline struct inode *real_inode(struct file *file)
 	return inode;
 }
 
-/* Can it be on a disk?  Regular files and block devices can, pipes not.  @direct: see KREAD(). */
+/* Can it be on a disk?  Regular files and block devices can, pipes cannot.  @direct: see
+ * KREAD(). */
 static __always_inline bool is_on_disk(struct inode *inode, bool direct)
 {
 	u32 mode = KREAD(direct, inode, i_mode) & S_IFMT;
@@ -119,8 +120,8 @@ static __always_inline bool is_on_wanted_disk(struct inode *inode)
 	return bpf_map_lookup_elem(&devs, &dev) != NULL;
 }
 
-/* The disk (or partition, of a call for that itself) that a file is on, or the number that stands
- * for several; 0: on none. */
+/* The disk of a file (or the partition, if the call is for the partition itself), or the number
+ * that stands for several disks; 0: no disk. */
 static __always_inline u32 inode_disk(struct inode *inode)
 {
 	struct super_block *sb = BPF_CORE_READ(inode, i_sb);
@@ -169,8 +170,8 @@ static __always_inline bool is_wanted_file(struct file *file)
 	return is_on_disk(inode, false) && is_on_wanted_disk(inode);
 }
 
-/* The file of system call @op, whose registers are at @regs and whose first argument is @fd: of two
- * the first, unless only the second is on a disk that counts. */
+/* The file of system call @op, with registers @regs and first argument @fd.  For a call with two
+ * files: the first, unless only the second is on a counted disk. */
 static __always_inline struct file *file_of_call(u32 op, u64 regs, u64 fd)
 {
 	struct file *file = file_of_fd(fd), *second;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The functions of vfs and of the file systems that are timed.  No include guard: the includer
- * defines FUNCTION(name of the programs, function, module, layer, operation, which of several).
- * All of them can be probed in 5.10 to 7.2.
+ * defines FUNCTION(name of the programs, function, module, layer, operation, index among functions
+ * of the same layer and operation).  All of them can be probed in 5.10 to 7.2.
  */
 
 /* readv() and writev() call functions of their own; so do overlayfs, io_uring and nfsd. */

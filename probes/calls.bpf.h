@@ -3,22 +3,16 @@
 #define IOTRACE_PROBES_CALLS_BPF_H
 
 /*
- * Calls of threads, one within the other.  Each thread has a stack of them: that distinguishes a
- * sync within a write from a read within a read, and finds ends that no program saw.
+ * Calls of threads, nested in each other.  Each thread has a stack of calls: this distinguishes a
+ * sync within a write from a read within a read, and detects missed ends.
  *
  * With one layer, each call's time goes to the row of its operation.  With all layers, each
- * nanosecond of a system call goes to exactly one:
+ * nanosecond of a system call goes to exactly one of:
  * - the device while it has a request of the call,
- * - else the queue while a request of the call waits to be issued,
- * - else the admission while a bio of the call waits for its request,
- * - else the layer that runs.
- *
- * A kernel that preempts programs skips one that already runs on the same CPU
- * (probes/backup.bpf.h).  There each program has two copies, at functions up to five, and the first
- * one that runs does the work: the others find the call on the stack, or gone from it.  So their
- * order does not matter; it is not the same for functions and for tracepoints.  An end that all
- * copies missed shows in the thread's stack (CALL_LOSS_NO_END), a missed beginning at an end that
- * has none there (CALL_LOSS_NO_START).
+ * - otherwise the queue while a request of the call waits to be issued,
+ * - otherwise the admission while a bio of the call waits for its request,
+ * - otherwise the layer that runs.
+ * A missed end is detected by the thread's stack (CALL_LOSS_NO_END).
  */
 
 #include "probes/blk_devices.bpf.h"
@@ -73,7 +67,7 @@ static __always_inline struct call_hist *row_at(u32 row)
 	return bpf_map_lookup_elem(&rows, &index);
 }
 
-/* --by: adds to @row of @key a call of @ns (@count), and @self_ns.  False: there is no room. */
+/* --by: adds a call of @ns (@count), and @self_ns, to @row of @key.  False: no room. */
 static __noinline int keyed_row_add(const struct hist_key *of, u32 row, u64 ns, u64 self_ns,
 				    bool count)
 {
@@ -103,7 +97,7 @@ static __always_inline void row_add(const struct hist_key *key, u32 row, u64 ns,
 	h = row_at(row);
 	if (!h)
 		return;
-	/* Of a constant 0 clang makes another kind of atomic instruction, which 5.10 refuses. */
+	/* For a constant 0 clang emits another kind of atomic instruction, which 5.10 rejects. */
 	if (combined && self_ns)
 		__sync_fetch_and_add(&h->self_ns, self_ns);
 	probe_hist_add(&h->hist, ns, unit_ns, false);
@@ -127,21 +121,29 @@ static __always_inline void row_add_self(const struct hist_key *key, u32 row, u6
 
 /* ---- files ---- */
 
-/* With all layers only what can be on a disk counts: regular files and block devices, no pipes. */
-static __always_inline bool inode_wanted(struct inode *inode, bool direct)
+/* Does it matter which file an overlayfs file stands for? */
+static __always_inline bool wants_real_inode(void)
 {
-	return (!combined || is_on_disk(inode, direct)) && is_on_wanted_disk(inode);
+	return check_files || keyed_dev;
 }
 
-/* Of a file of overlayfs the one below, where it matters. */
+/* With all layers only files that can be on a disk are counted: regular files and block devices,
+ * no pipes.  @direct: see KREAD(); the verifier does not know the type of the result of
+ * real_inode(). */
+static __always_inline bool inode_wanted(struct inode *inode, bool direct)
+{
+	return (!combined || is_on_disk(inode, direct && !wants_real_inode())) &&
+	       is_on_wanted_disk(inode);
+}
+
 static __always_inline struct inode *file_inode(struct file *file, bool direct)
 {
-	return check_files || keyed_dev ? real_inode(file) : KREAD(direct, file, f_inode);
+	return wants_real_inode() ? real_inode(file) : KREAD(direct, file, f_inode);
 }
 
 /*
- * The inode of call @id; @arg: the function's first argument; of a system call, the file.  @direct:
- * the verifier knows the type of @arg (KREAD()).
+ * The inode of call @id; @arg: the function's first argument, or the file of a system call.
+ * @direct: the verifier knows the type of @arg (KREAD()).
  */
 static __always_inline struct inode *inode_of_call(u32 id, u64 arg, bool direct)
 {
@@ -173,7 +175,7 @@ static __always_inline u32 level_of(u32 id)
 	return layer < LAYER_EXT4 ? layer : LEVEL_FS;
 }
 
-/* The current thread, which @process is of. */
+/* The current thread, a thread of @process. */
 static __always_inline void key_current(struct hist_key *key, const struct blk_process *process)
 {
 	if (!keyed_who)
@@ -199,8 +201,8 @@ static __always_inline void key_call(struct call_thread *t, const struct blk_pro
 		t->key.dev = arg ? inode_disk(inode_of_call(id, arg, false)) : 0;
 }
 
-/* A file system may have its files on those of another one: of an overlayfs file that was copied up
- * since it was opened. */
+/* A file system may store its files on another file system: an overlayfs file that was copied up
+ * after it was opened. */
 static __always_inline void key_file_system(struct call_thread *t, u32 id, u64 arg)
 {
 	u32 dev;
@@ -214,7 +216,7 @@ static __always_inline void key_file_system(struct call_thread *t, u32 id, u64 a
 
 /* ---- requests of a call ---- */
 
-/* Adds the time since the last write to where the requests of the call were. */
+/* Adds the time since the last write to the current state of the call's requests. */
 static __always_inline void io_charge(struct call_io *io, u64 now)
 {
 	u64 since = io->since_ns;
@@ -244,7 +246,7 @@ static __always_inline struct call_io *io_of(struct call_thread *t)
 	return io_at(t, t->number);
 }
 
-/* Of @call of thread @t, for others: the thread may begin its next call meanwhile. */
+/* Of @call of thread @t, for others: the thread may begin its next call at the same time. */
 static __always_inline struct call_io *io_of_call(struct call_thread *t, u64 call)
 {
 	return io_at(t, (u32)call);
@@ -253,8 +255,8 @@ static __always_inline struct call_io *io_of_call(struct call_thread *t, u64 cal
 /* ---- the time line of a system call ---- */
 
 /*
- * Charges the wait in one layer, @total less what was @charged before, and returns what remains of
- * @left.  At most @left: two CPUs may have added the same time.
+ * Charges the wait in one layer, @total minus the @charged part, and returns the rest of @left.  At
+ * most @left: two CPUs may have added the same time.
  */
 static __always_inline u64 charge_wait(u64 *charged, u64 *self_ns, u64 total, u64 left)
 {
@@ -289,7 +291,7 @@ static __always_inline u32 io_kind_of(struct call_thread *t)
 	return t->class == CLASS_SYNC || io_of(t)->any ? IO_DISK : IO_CACHED;
 }
 
-/* Counts the call of @level that has ended, and the time in that level alone. */
+/* Counts the ended call of @level, and the time in that level alone. */
 static __always_inline void count_pending(struct call_thread *t, u32 level, u32 layer)
 {
 	if (t->pending & 1U << level)
@@ -346,9 +348,9 @@ static __always_inline void end_syscall(struct call_thread *t)
 /* ---- threads ---- */
 
 /*
- * Threads are known by their task_struct, not by their id: that may be reused before
- * the end of the last one is seen.  These structs are more than 2 KiB apart, so 32 bits identify
- * them within 8 TiB of memory.
+ * Threads are identified by their task_struct, not by their id: an id may be reused before the end
+ * of the last thread is seen.  These structs are more than 2 KiB apart, so 32 bits identify them
+ * within 8 TiB of memory.
  */
 static __always_inline u32 thread_key(u64 task)
 {
@@ -383,13 +385,13 @@ static __always_inline struct call_thread *current_thread(bool make)
 	}
 	if (t->task != task) { /* new */
 		t->depth = t->over = t->levels = t->open = 0;
-		t->arrived_ns = t->traced_sp = t->end_sp = 0;
+		t->arrived_ns = 0;
 		t->task = task;
 	}
 	return t;
 }
 
-/* The current call of @t, as requests and bios carry it. */
+/* The current call of @t, in the form that requests and bios carry. */
 static __always_inline u64 call_of(struct call_thread *t)
 {
 	return (u64)thread_key(t->task) << 32 | t->number;
@@ -412,8 +414,8 @@ static __always_inline struct call_thread *thread_of_call(u64 call)
 	return t && is_open(t, call) ? t : NULL;
 }
 
-/* What goes into rows of @call, for which something waited.  False: it is over, perhaps since a
- * moment ago, when its thread began to change these. */
+/* The row labels of @call, for which something waited.  False: the call is over, possibly since a
+ * moment ago, when its thread began to change these labels. */
 static __always_inline bool read_waiting_call(u64 call, u32 *class, struct hist_key *key)
 {
 	const struct call_thread *t = thread_of_call(call);
@@ -435,7 +437,7 @@ static __always_inline struct call_frame *frame_at(struct call_thread *t, u32 i)
 	return &t->frames[i & (CALL_DEPTH - 1)];
 }
 
-/* Takes the top call off the stack.  @lost: no program saw its end, which is no loss of a call that
+/* Pops the top call off the stack.  @lost: its end was missed, which is not a loss for a call that
  * began before all programs were attached. */
 static __always_inline void pop(struct call_thread *t, bool lost)
 {
@@ -448,15 +450,15 @@ static __always_inline void pop(struct call_thread *t, bool lost)
 		count_loss(&call_losses[CALL_LOSS_NO_END], 1);
 }
 
-/* Is @id the vfs_fsync_range() within vfs_fsync(), which calls it or has it inlined? */
+/* Is @id the vfs_fsync_range() within vfs_fsync(), which calls or inlines it? */
 static __always_inline bool is_nested_fsync(struct call_thread *t, u32 id)
 {
 	return id == CALL_ID(LAYER_VFS, CALL_FSYNC, 1) && t->depth &&
 	       frame_at(t, t->depth - 1)->id == CALL_ID(LAYER_VFS, CALL_FSYNC, 0);
 }
 
-/* Does the call on top, at @sp, still run where a call @id begins at @sp, too?  The last thing that
- * it did was to call @id by a jump; with fentry, each has an address of its own. */
+/* Does the top call, at @sp, still run when call @id begins at the same @sp?  Its last action was
+ * then a jump to @id; with fentry, each has an address of its own. */
 static __always_inline bool jumped(struct call_thread *t, u32 id, u64 sp)
 {
 	struct call_frame *top = frame_at(t, t->depth - 1);
@@ -464,7 +466,7 @@ static __always_inline bool jumped(struct call_thread *t, u32 id, u64 sp)
 	return top->sp == sp && (level_of(top->id) < level_of(id) || is_nested_fsync(t, id));
 }
 
-/* Where call @id begins at @sp, calls on the stack at or below @sp are over. */
+/* Call @id begins at @sp: calls on the stack at or below @sp have ended. */
 static __always_inline void drop_stale(struct call_thread *t, u32 id, u64 sp)
 {
 	if (t->depth && jumped(t, id, sp))
@@ -480,19 +482,19 @@ static __always_inline void drop_stale(struct call_thread *t, u32 id, u64 sp)
 
 /*
  * fsync() may have both of them inlined (6.1), so that no probe sees them.  So the system call
- * pushes a placeholder for the call of vfs, which is replaced when one of them is seen.
+ * pushes a placeholder for the call of vfs; the first of the two that is seen replaces it.
  */
 #define FSYNC_PLACEHOLDER CALL_ID(LAYER_VFS, CALL_FSYNC, 2)
 
-/* Is the placeholder on top, and @id a call that it stands for? */
+/* Is the placeholder on top, and does it stand for @id? */
 static __always_inline bool placeholder_on_top(struct call_thread *t, u32 id)
 {
 	return CALL_ID_LAYER(id) == LAYER_VFS && CALL_ID_OP(id) == CALL_FSYNC && t->depth &&
 	       frame_at(t, t->depth - 1)->id == FSYNC_PLACEHOLDER;
 }
 
-/* Makes the placeholder on top the call @id at @sp, if it stands for that. */
-static __always_inline bool replace_placeholder(struct call_thread *t, u32 id, u64 sp, u32 copy)
+/* Turns the placeholder on top into the call @id at @sp, if it stands for @id. */
+static __always_inline bool replace_placeholder(struct call_thread *t, u32 id, u64 sp)
 {
 	struct call_frame *top;
 	u64 now;
@@ -506,21 +508,10 @@ static __always_inline bool replace_placeholder(struct call_thread *t, u32 id, u
 	top->start_ns = now;
 	top->sp = sp;
 	top->id = id;
-	top->copies = copy;
 	return true;
 }
 
-/* Has another copy of the program pushed this very call?  Otherwise @top is another call, or one
- * whose end was missed.  @copy: the bit of this copy. */
-static __always_inline bool pushed_by_copy(struct call_frame *top, u32 id, u64 sp, u32 copy)
-{
-	if (top->id != id || top->sp != sp || !copy || top->copies & copy)
-		return false;
-	top->copies |= copy;
-	return true;
-}
-
-/* All layers: the outermost call of its level begins; the one before it is counted. */
+/* All layers: the outermost call of its level begins; the previous one is counted. */
 static __always_inline void enter_level(struct call_thread *t, u32 id)
 {
 	u32 layer = CALL_ID_LAYER(id), level = level_of(id);
@@ -534,7 +525,7 @@ static __always_inline void enter_level(struct call_thread *t, u32 id)
 	}
 }
 
-static __always_inline void push(struct call_thread *t, u32 id, u64 sp, u64 now, u32 copy)
+static __always_inline void push(struct call_thread *t, u32 id, u64 sp, u64 now)
 {
 	u32 level = 1U << level_of(id);
 	struct call_frame *frame;
@@ -548,21 +539,18 @@ static __always_inline void push(struct call_thread *t, u32 id, u64 sp, u64 now,
 	frame->start_ns = now;
 	frame->sp = sp;
 	frame->id = id;
-	frame->copies = copy;
 	frame->outermost = !(t->levels & level);
 	t->levels |= level;
 	t->depth++;
-	if (has_copies && begin_ns && sp > t->traced_sp)
-		t->traced_sp = sp;
 	if (combined && frame->outermost && t->open)
 		enter_level(t, id);
 }
 
 /*
- * Call @id begins.  @pointer: its address on the kernel's stack; @arg, @direct: as inode_of_call()
- * has them; @copy: the bit of this copy of the program, 0 if there are none.
+ * Call @id begins.  @pointer: its address on the kernel's stack; @arg, @direct: see
+ * inode_of_call().
  */
-static __noinline int call_enter(u32 id, u64 pointer, u64 arg, u32 copy, bool direct)
+static __noinline int call_enter(u32 id, u64 pointer, u64 arg, bool direct)
 {
 	bool syscall = CALL_ID_LAYER(id) == LAYER_SYSCALL;
 	struct blk_process process = {};
@@ -577,12 +565,10 @@ static __noinline int call_enter(u32 id, u64 pointer, u64 arg, u32 copy, bool di
 	t->sp = pointer;
 	barrier();
 	sp = t->sp;
-	if (has_copies && t->depth && pushed_by_copy(frame_at(t, t->depth - 1), id, sp, copy))
-		return 0;
 	drop_stale(t, id, sp);
 	if (is_nested_fsync(t, id))
 		return 0;
-	if (replace_placeholder(t, id, sp, copy))
+	if (replace_placeholder(t, id, sp))
 		return 0;
 	if (!syscall && (check_files || (combined && !t->open)) &&
 	    !inode_wanted(inode_of_call(id, arg, direct), direct))
@@ -600,15 +586,15 @@ static __noinline int call_enter(u32 id, u64 pointer, u64 arg, u32 copy, bool di
 		else if (t->open && t->depth)
 			charge(t, frame_at(t, t->depth - 1)->id, now);
 	}
-	push(t, id, sp, now, copy);
+	push(t, id, sp, now);
 	return 0;
 }
 
-/* fexit has the address of fentry; a kretprobe's is a word above the kprobe's, that of a
- * kretprobe.multi below it by struct ftrace_regs. */
+/* fexit has the address of fentry; a kretprobe's is a word above the kprobe's, a kretprobe.multi's
+ * is below it by struct ftrace_regs. */
 #define SP_NEAR 256
 
-/* For an address that is not known: the last such call. */
+/* For an unknown address: the last such call. */
 #define ANY_PLACE 0
 
 static __always_inline bool is_frame(struct call_frame *frame, u32 id, u64 sp)
@@ -631,7 +617,7 @@ static __always_inline int find_frame(struct call_thread *t, u32 id, u64 sp)
 	return -1;
 }
 
-/* Takes the calls from index @at on off the stack; the ends of those above @at were missed. */
+/* Pops the calls from index @at on off the stack; the ends of the calls above @at were missed. */
 static __always_inline void pop_to(struct call_thread *t, u32 at)
 {
 	for (int i = 0; i < CALL_DEPTH; i++) {
@@ -664,90 +650,14 @@ static __always_inline void count_call(struct call_thread *t, struct call_frame 
 	t->pending |= 1U << level;
 }
 
-/* Has another copy of the program seen this very end?  @copy: the bit of this copy. */
-static __always_inline bool end_seen_by_copy(struct call_thread *t, u32 id, u64 sp, u32 copy)
-{
-	if (t->end_id != id || t->end_sp != sp || t->end_copies & copy)
-		return false;
-	t->end_copies |= copy;
-	return true;
-}
-
-static __always_inline void note_end(struct call_thread *t, u32 id, u64 sp, u32 copy)
-{
-	t->end_id = id;
-	t->end_sp = sp;
-	t->end_copies = copy;
-}
-
-/*
- * The thread, if the call that ends at @pointer began while traced: another call at or above that
- * address of the stack began while traced, or the thread itself did.  Else NULL.
- */
-static __always_inline struct call_thread *thread_if_traced(struct call_thread *t, u64 pointer)
-{
-	struct task_struct *task = (void *)bpf_get_current_task();
-
-	if (!begin_ns)
-		return NULL;
-	if (t) {
-		t->sp = pointer;
-		barrier();
-		if (t->sp <= t->traced_sp)
-			return t;
-	}
-	if (BPF_CORE_READ(task, start_time) < begin_ns)
-		return NULL;
-	if (!t) {
-		t = current_thread(true);
-		if (!t)
-			return NULL;
-		t->sp = pointer;
-		barrier();
-	}
-	return t;
-}
-
-/* vfs_fsync(), the vfs_fsync_range() in it and their placeholder are one call: is it counted under
- * another id than @id? */
-static __always_inline bool is_counted_fsync(struct call_thread *t, u32 id)
-{
-	return is_nested_fsync(t, id) || placeholder_on_top(t, id) ||
-	       (id == CALL_ID(LAYER_VFS, CALL_FSYNC, 0) && t->end_sp < t->sp &&
-		t->end_id == CALL_ID(LAYER_VFS, CALL_FSYNC, 1));
-}
-
-/* Call @id ends, whose beginning no program saw: counts the loss if the call would have counted. */
-static __always_inline void account_missed_begin(struct call_thread *t, u32 id, u64 pointer,
-						 u64 arg, u32 copy)
-{
-	if (!t && call_losses[CALL_LOSS_THREADS])
-		return;
-	if (!current_process_wanted())
-		return;
-	t = thread_if_traced(t, pointer);
-	if (!t || end_seen_by_copy(t, id, t->sp, copy))
-		return;
-	drop_stale(t, id, t->sp);
-	if (is_counted_fsync(t, id) || t->depth >= CALL_DEPTH)
-		return;
-	if (combined && t->levels & 1U << level_of(id))
-		return; /* a call within one of its layer */
-	if (CALL_ID_LAYER(id) != LAYER_SYSCALL && (check_files || (combined && !t->open)) &&
-	    !inode_wanted(inode_of_call(id, arg, false), false))
-		return;
-	count_loss(&call_losses[CALL_LOSS_NO_START], 1);
-	note_end(t, id, t->sp, copy);
-}
-
 /* Call @id of thread @t ends.  False: it is not on the stack. */
-static __noinline int end_call(struct call_thread *t, u32 id, u64 pointer, u32 copy)
+static __noinline int end_call(struct call_thread *t, u32 id, u64 pointer)
 {
 	struct call_frame *frame;
 	u64 sp, now;
 	int at;
 
-	if (!t) /* for the verifier of 5.10, which forgets what the caller asked */
+	if (!t) /* for the verifier of 5.10, which forgets the caller's check */
 		return true;
 	if (t->over) {
 		t->over--;
@@ -759,7 +669,7 @@ static __noinline int end_call(struct call_thread *t, u32 id, u64 pointer, u32 c
 	at = find_frame(t, id, sp);
 	if (at < 0)
 		return false;
-	/* Unknown to the verifier, which would follow each depth to the end. */
+	/* Unknown to the verifier, which would otherwise follow each depth to the end. */
 	t->sp = at;
 	barrier();
 	at = t->sp & (CALL_DEPTH - 1);
@@ -769,31 +679,25 @@ static __noinline int end_call(struct call_thread *t, u32 id, u64 pointer, u32 c
 	frame = frame_at(t, at);
 	count_call(t, frame, now - frame->start_ns);
 	pop_to(t, at);
-	if (has_copies && copy)
-		note_end(t, id, sp, copy);
 	if (combined && CALL_ID_LAYER(id) == LAYER_SYSCALL)
 		end_syscall(t);
 	return true;
 }
 
-/* Call @id ends; arguments as those of call_enter(), @arg only where programs have copies. */
-static __noinline int call_exit(u32 id, u64 pointer, u64 arg, u32 copy)
+/* Call @id ends, at @pointer. */
+static __noinline int call_exit(u32 id, u64 pointer)
 {
 	struct call_thread *t = current_thread(false);
 
-	if (stopped)
-		return 0;
-	if (t && t->depth && end_call(t, id, pointer, copy))
-		return 0;
-	if (has_copies && copy)
-		account_missed_begin(t, id, pointer, arg, copy);
+	if (!stopped && t && t->depth)
+		end_call(t, id, pointer);
 	return 0;
 }
 
 /*
- * A thread has ended, after all that it submitted while it exited: closing a file may write it. The
- * tracepoint comes late (from an RCU callback), when another thread may have the id, but none the
- * address.  All its calls are over: no program saw the end of those that are on its stack.
+ * A thread has ended, after all I/O that it submitted while it exited: closing a file may write it.
+ * The tracepoint comes late (from an RCU callback): another thread may have the id by then, but not
+ * the address.  The ends of calls that are still on its stack were missed.
  */
 static __always_inline void on_thread_free(struct task_struct *task)
 {

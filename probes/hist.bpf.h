@@ -5,15 +5,15 @@
 #include "probes/alone.bpf.h"
 #include "probes/hist.h"
 
-/* Counts one value.  @max_ns: the maximum of this CPU; @unit_ns: of the unit that is shown, a
- * constant for the verifier; @alone: see add64(). */
+/* Counts one value.  @max_ns: the maximum of this CPU; @unit_ns: the displayed unit, a constant for
+ * the verifier; @alone: see add64(). */
 static __always_inline void probe_hist_add_to(struct probe_hist *hist, u64 *max_ns, u64 ns,
 					      const u64 unit_ns, const bool alone)
 {
 	u64 slot, log2;
 
-	/* The verifiers of 5.10 and 6.1 know a bound only of the register that was compared;
-	 * without this clang compares one copy and uses another. */
+	/* The verifiers of 5.10 and 6.1 know a bound only for the compared register; without this
+	 * clang compares one copy and uses another. */
 	slot = probe_fine_slot(ns);
 	barrier_var(slot);
 	if (slot < PROBE_FINE_SLOTS)
@@ -28,7 +28,7 @@ static __always_inline void probe_hist_add_to(struct probe_hist *hist, u64 *max_
 		*max_ns = ns;
 }
 
-/* The same, with the maximum in @hist: only this CPU writes to that. */
+/* The same, with the maximum in @hist: only this CPU writes to it. */
 static __always_inline void probe_hist_add(struct probe_hist *hist, u64 ns, const u64 unit_ns,
 					   const bool alone)
 {

@@ -4,8 +4,8 @@
 
 #include <linux/types.h>
 
-/* A latency histogram of the probes; counts only grow.  The slots are those of output/hist.h, which
- * a unit test compares. */
+/* A latency histogram of the probes; counts only grow.  The slots equal output/hist.h; a unit test
+ * compares them. */
 #define PROBE_FINE_BITS	 3
 #define PROBE_FINE_SLOTS 336
 #define PROBE_LOG2_SLOTS 64
@@ -14,11 +14,11 @@ struct probe_hist {
 	__u64 total_ns;
 	__u64 max_ns;
 	__u64 fine[PROBE_FINE_SLOTS]; /* by nanoseconds */
-	__u64 log2[PROBE_LOG2_SLOTS]; /* by the unit that is shown, if that is not nanoseconds */
+	__u64 log2[PROBE_LOG2_SLOTS]; /* by the displayed unit, if it is not nanoseconds */
 };
 
-/* Floor of the logarithm to base 2; 0 for 0.  No branches and loops: both cost the verifier states.
- */
+/* Floor of the logarithm to base 2; 0 for 0.  Without branches and loops: both cost the verifier
+ * states. */
 static __always_inline __u32 probe_log2(__u64 v)
 {
 	__u32 r, shift;

@@ -31,6 +31,15 @@ struct list_head {
 	struct list_head *next;
 };
 
+struct klist_node {
+	void *n_klist; /* the list; bit 0: it is being removed */
+	struct list_head n_node;
+};
+
+struct klist {
+	struct list_head k_list;
+};
+
 /* block */
 
 struct bio;
@@ -42,7 +51,10 @@ struct block_device_operations {
 struct gendisk {
 	int major;
 	int first_minor;
+	char disk_name[32];
 	struct block_device_operations *fops;
+	struct request_queue *queue;
+	struct block_device *part0; /* since 5.11, 0d02129e76ed */
 };
 
 struct block_device {
@@ -50,8 +62,38 @@ struct block_device {
 	struct gendisk *bd_disk;
 };
 
+struct elevator_type {
+	const char *elevator_name;
+};
+
+struct elevator_queue {
+	struct elevator_type *type;
+};
+
+struct throtl_data {
+	unsigned int nr_queued[2];
+};
+
+struct xarray {
+	void *xa_head;
+};
+
+struct xa_node {
+	u8 shift;
+	void *slots[64];
+};
+
 struct request_queue {
 	struct gendisk *disk; /* 5.15, d152c682f03c */
+	struct elevator_queue *elevator;
+	struct throtl_data *td;
+	struct blk_mq_hw_ctx **queue_hw_ctx; /* until 5.17, and since 7.0 */
+	struct xarray hctx_table;	     /* between, 4e5cc99e1e48 */
+	unsigned int nr_hw_queues;
+	unsigned int nr_requests; /* in most kernels an unsigned long */
+	int mq_freeze_depth;
+	struct list_head requeue_list;
+	struct list_head flush_list; /* 6.5, b175c86739d3 */
 };
 
 struct blk_flush_queue {
@@ -61,8 +103,18 @@ struct blk_flush_queue {
 	struct request *flush_rq;
 };
 
+struct blk_mq_tags {
+	unsigned int nr_tags;
+	struct request **static_rqs;
+};
+
 struct blk_mq_hw_ctx {
 	struct blk_flush_queue *fq;
+	struct request_queue *queue;
+	unsigned int queue_num;
+	struct blk_mq_tags *tags;
+	struct blk_mq_tags *sched_tags;
+	struct list_head dispatch;
 };
 
 enum mq_rq_state {
@@ -70,7 +122,7 @@ enum mq_rq_state {
 };
 
 /*
- * One type for all kernels: a field that some kernel does not have is used only after
+ * One type for all kernels: a field that some kernels lack is used only after
  * bpf_core_field_exists().  (With a type per shape, name___old, libbpf would search the kernel's
  * 150,000 types once more at each start.)
  */
@@ -82,8 +134,14 @@ struct request {
 	unsigned int __data_len;
 	u64 __sector;
 	struct bio *bio;
+	struct bio *biotail;
 	struct block_device *part; /* since 5.11, struct hd_struct * before */
 	u64 start_time_ns;
+	u64 io_start_time_ns;
+	unsigned long deadline;
+	unsigned int timeout;
+	int tag;
+	int internal_tag;
 	unsigned short nr_phys_segments;
 	enum mq_rq_state state;
 	struct {
@@ -108,6 +166,35 @@ struct device {
 	struct kobject kobj;
 	u32 devt;
 	struct device_driver *driver;
+};
+
+struct kset {
+	struct kobject kobj;
+};
+
+struct subsys_private {
+	struct kset subsys;
+	struct klist klist_devices;
+};
+
+struct device_private {
+	struct klist_node knode_class;
+	struct device *device;
+};
+
+/* 5.11 (0d02129e76ed) made it a part of struct block_device. */
+struct block_device___with_device {
+	struct device bd_device;
+};
+
+/* Until then. */
+struct hd_struct {
+	struct device __dev;
+	int partno;
+};
+
+struct gendisk___pre_5_11 {
+	struct hd_struct part0;
 };
 
 struct kernfs_node {
@@ -180,12 +267,14 @@ struct bio {
 	u8 bi_partno;		      /* before */
 	u32 bi_opf;
 	unsigned short bi_flags;
+	unsigned short bi_vcnt;
 	u8 bi_status;
 	struct bvec_iter bi_iter;
 	struct blkcg_gq *bi_blkg;
 	void *bi_private;
 	void *bi_end_io;
 	struct bio_vec *bi_io_vec;
+	void *bi_pool;
 };
 
 struct buffer_head {
@@ -247,12 +336,33 @@ struct dentry {
 	struct hlist_node d_alias;
 };
 
+struct vfsmount {
+	struct dentry *mnt_root;
+};
+
+struct mount {
+	struct mount *mnt_parent; /* itself: nothing is below it */
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+};
+
 struct path {
+	struct vfsmount *mnt;
 	struct dentry *dentry;
+};
+
+struct fs_struct {
+	struct path root;
+};
+
+struct file_system_type {
+	const char *name;
 };
 
 struct super_block {
 	u32 s_dev;
+	struct file_system_type *s_type;
+	void *s_fs_info;
 	unsigned long s_magic;
 	struct block_device *s_bdev;
 	struct {
@@ -268,6 +378,7 @@ struct inode {
 	u16 i_mode;
 	u32 i_rdev;
 	unsigned long i_ino;
+	u32 i_generation;
 	struct super_block *i_sb;
 	void *i_private;
 	struct address_space *i_mapping;
@@ -278,6 +389,7 @@ struct inode {
 
 struct file {
 	struct inode *f_inode;
+	struct address_space *f_mapping; /* of an opened block device its own pages */
 	struct path f_path;
 	void *private_data;
 };
@@ -285,6 +397,11 @@ struct file {
 /* A direct read or write: fs/iomap, fs/direct-io.c. */
 struct iomap_dio {
 	struct kiocb *iocb;
+};
+
+struct iomap_dio_simple { /* of a small read, since 7.3 */
+	struct kiocb *iocb;
+	struct bio bio;
 };
 
 struct dio {
@@ -337,8 +454,34 @@ struct thread_info {
 	u32 status; /* x86: TS_COMPAT */
 };
 
+struct cpu_context {
+	unsigned long sp;
+};
+
+struct thread_struct {
+	unsigned long sp;		/* x86 */
+	struct cpu_context cpu_context; /* arm64 */
+};
+
+struct sched_info {
+	u64 last_arrival; /* when it got a CPU last, by the scheduler's clock */
+};
+
 struct seccomp {
 	int mode;
+};
+
+/* Both without an owner in real-time kernels. */
+struct mutex {
+	struct {
+		long counter;
+	} owner;
+};
+
+struct rw_semaphore {
+	struct {
+		long counter;
+	} owner;
 };
 
 struct task_struct {
@@ -350,6 +493,9 @@ struct task_struct {
 	unsigned int ptrace;
 	struct seccomp seccomp; /* empty without CONFIG_SECCOMP */
 	unsigned int in_execve : 1;
+	struct sched_info sched_info;
+	struct thread_struct thread;
+	struct fs_struct *fs;
 	struct files_struct *files;
 	struct css_set *cgroups;
 	int pid;
@@ -364,6 +510,9 @@ struct task_struct {
 	struct bio_list *bio_list; /* two, while a bio is being submitted */
 	void *set_child_tid;
 	void *worker_private; /* struct kthread * since 5.17, e32cf5dfbe22 */
+	/* The lock that it waits for, with its kind in the two lowest bits: of mutexes since 6.16,
+	 * of rwsems since 6.17, with CONFIG_DETECT_HUNG_TASK_BLOCKER. */
+	unsigned long blocker;
 };
 
 struct kthread {
@@ -470,6 +619,7 @@ struct irqaction {
 
 #define S_IFMT	0170000
 #define S_IFBLK 0060000
+#define S_IFDIR 0040000
 #define S_IFREG 0100000
 
 #define TASK_SLEEPS 0x3 /* TASK_INTERRUPTIBLE, TASK_UNINTERRUPTIBLE */
@@ -484,8 +634,8 @@ struct irqaction {
 /*
  * Reads a field.  @direct: the verifier knows the type of @ptr (an argument of tp_btf, fentry), and
  * a field is a plain load, some 10 ns cheaper; otherwise @ptr is only an address (raw_tp, kprobe).
- * @direct is a constant in each entry point: only one of the branches is compiled there, and in a
- * static function the verifier follows the one of the caller.
+ * @direct is a constant in each entry point: only one branch is compiled there, and in a static
+ * function the verifier follows the caller's branch.
  */
 #define KREAD(direct, ptr, field)                                                                  \
 	({                                                                                         \
@@ -503,8 +653,8 @@ struct irqaction {
  */
 #define TYPED_TASK bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf)
 
-/* The value at @arg (a pointer's, an entry of ctx[]) as a scalar: the verifier lets no pointer
- * whose type it knows go to a global function. */
+/* The value at @arg (a pointer's, an entry of ctx[]) as a scalar: the verifier does not let a
+ * pointer with a known type go to a global function. */
 static __always_inline u64 load_scalar_arg(const void *arg)
 {
 	u64 value = 0;

@@ -3,9 +3,8 @@
 #define IOTRACE_PROBES_KEYED_HIST_BPF_H
 
 /*
- * Adding to a histogram by key.  A hash, with the histograms in it: what no key needs takes up no
- * room.  A key that finds none left goes to the histograms of all keys together, which user space
- * shows as those of (other).
+ * Adds to a histogram by key.  A hash map holds the histograms: unused keys take no memory.  A key
+ * without room goes to the histograms of all keys together, which user space shows as (other).
  */
 
 #include "probes/blk_options.bpf.h"
@@ -14,8 +13,8 @@
 
 const volatile bool keyed = false;     /* --by */
 const volatile bool keyed_dev = false; /* by disk */
-const volatile bool keyed_who = false; /* by what is known of the submitter */
-const volatile bool keyed_cpu = false; /* in parts by CPU, so that no two write to a cache line */
+const volatile bool keyed_who = false; /* by properties of the submitter */
+const volatile bool keyed_cpu = false; /* in parts by CPU: no two CPUs write to a cache line */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -32,7 +31,7 @@ struct {
 	__type(value, struct keyed_hist);
 } new_keyed SEC(".maps");
 
-/* Whose request it is, as far as --by asks for that. */
+/* The submitter of a request, as far as --by needs it. */
 static __always_inline void key_submitter(struct hist_key *key, const struct blk_inflight *entry)
 {
 	if (!keyed_who || !entry || !entry->known)
@@ -60,7 +59,7 @@ static __always_inline struct keyed_hist *keyed_hist_in(void *hists, const struc
 	return bpf_map_lookup_elem(hists, key);
 }
 
-/* NULL: there is no room for @key, whose part it sets. */
+/* NULL: no room for @key; sets its part. */
 static __always_inline struct keyed_hist *keyed_hist_of(struct hist_key *key)
 {
 	if (keyed_cpu)

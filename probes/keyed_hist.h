@@ -6,7 +6,7 @@
 
 #include "probes/hist.h"
 
-/* What one histogram is about: all that is not asked for is 0. */
+/* The key of one histogram: fields that are not requested are 0. */
 struct hist_key {
 	__u64 start; /* of process @pid: struct blk_process */
 	__u64 cgroup;
@@ -14,8 +14,8 @@ struct hist_key {
 	__u32 dev;
 	__u32 uid;
 	__u16 row;  /* operation, or row of a layer */
-	__u8 known; /* process, cgroup and user: 0 if no program saw the submission */
-	__u8 part;  /* whose it is: of some CPUs KEYED_PART(cpu), 0 of all */
+	__u8 known; /* process, cgroup and user: 0 if the submission was missed */
+	__u8 part;  /* KEYED_PART(cpu): shared by some CPUs; 0: by all */
 };
 
 #define KEYED_PART(cpu) (((cpu) & (KEYED_CPUS - 1)) + 1)
@@ -23,11 +23,11 @@ struct hist_key {
 /* CPUs share a part, or a maximum, where there are more of them.  A power of two. */
 #define KEYED_CPUS 32
 
-/* By disk only, CPUs have parts of their own; of other keys there may be thousands. */
+/* By disk only, CPUs have parts of their own; other keys may be thousands. */
 struct keyed_hist {
 	__u64 self_ns; /* breakdown of all layers: in this layer alone */
 	struct probe_hist hist;
-	/* In place of hist.max_ns: a maximum has no atomic instruction before 5.12. */
+	/* Instead of hist.max_ns: no atomic instruction for a maximum before 5.12. */
 	__u64 max_ns[KEYED_CPUS];
 };
 

@@ -5,10 +5,10 @@
  * The counters are one array, mapped into user space: a row per CPU and bank, in it a slot for each
  * event and each reason with a name.  User space does not read them by system calls on the map:
  * during one, even while its caller is preempted, the kernel runs no classic tracepoint program on
- * that CPU (bpf_prog_active), and not all kernels count what is missed.
+ * that CPU (bpf_prog_active), and not all kernels count the missed events.
  *
  * All programs count in the active bank.  To end an interval, user space activates the other bank:
- * at one moment for all programs, but that a vCPU ends its round first.  Counters only grow: the
+ * at one moment for all programs, except that a vCPU ends its round first.  Counters only grow: the
  * total is the sum of both banks.
  */
 #include "probes/kernel.h"
@@ -23,15 +23,15 @@ const volatile __u32 exit_event = KVM_NONE; /* number of kvm_exit */
 const volatile __u32 uexit_event = KVM_NONE;
 const volatile __u32 entry_event = KVM_NONE;
 const volatile __u32 fpu_event = KVM_NONE;
-const volatile bool by_round = false; /* more than one event: they are to agree */
+const volatile bool by_round = false; /* more than one event: they must agree */
 const volatile bool all_seen = false; /* among them those with which rounds begin */
 /* Two programs see a kvm_exit: first exit_tp, which has the record with the reason, then a raw
  * tracepoint's program, which the kernel skips less often. */
 const volatile bool exits_twice = false;
 /* Offsets of fields in the records, from the `format` files. */
 const volatile __u32 exit_reason_off = 0;
-const volatile __u32 exit_class_off = 0; /* 0: there is none */
-/* 0: there is none (arm64) */
+const volatile __u32 exit_class_off = 0; /* 0: no such field */
+/* 0: no such field (arm64) */
 const volatile __u32 exit_vcpu_off = 0;
 const volatile __u32 entry_vcpu_off = 0;
 const volatile __u32 uexit_reason_off = 0;
@@ -62,8 +62,8 @@ struct {
 } reasons SEC(".maps");
 
 /*
- * The number of a key's row in key_rows, which is mapped into user space, too: for reasons without
- * a name, and with by_guest for everything per process.  free_keys holds the numbers of free rows.
+ * The number of a key's row in key_rows, which is also mapped into user space: for reasons without
+ * a name, and with by_guest for everything per process. free_keys holds the numbers of free rows.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -133,17 +133,16 @@ struct {
 
 /* ---- counting ---- */
 
-/* The bank of what began in @bank. */
+/* The bank of a round that began in @bank. */
 static __always_inline __u32 bank_since(__u32 word, __u32 bank)
 {
 	return word & KVM_CHANGING && bank == KVM_BANK_BEFORE(word) ? bank : word & KVM_BANK_MASK;
 }
 
 /*
- * The bank to count @event in; to be called once per event.  Events of a round count in the bank
- * that was active when it began: what comes together in each round agrees exactly.  A round ends
- * with kvm_entry, or, of a guest that the kernel emulates and never enters, when KVM_RUN has
- * @returned.
+ * The bank to count @event in; called once per event.  Events of a round count in the bank that was
+ * active when it began: events that occur once in each round agree exactly.  A round ends with
+ * kvm_entry or, for a guest that the kernel emulates and never enters, when KVM_RUN has @returned.
  */
 static __always_inline __u32 bank_of(__u32 event, bool returned)
 {
@@ -153,7 +152,7 @@ static __always_inline __u32 bank_of(__u32 event, bool returned)
 	bool starts = word & KVM_CHANGING && KVM_BANK_BEFORE(word) == KVM_BANKS;
 	__u64 *round, was, is;
 
-	/* While nothing changes it is enough to note where rounds begin and end. */
+	/* While no change of banks is going on it is enough to note where rounds begin and end. */
 	if (!by_round || (all_seen && bank < KVM_BANKS && !(word & KVM_CHANGING) && !returns &&
 			  !enters && event != exit_event && event != fpu_event))
 		return bank;
@@ -163,8 +162,8 @@ static __always_inline __u32 bank_of(__u32 event, bool returned)
 	if (!round)
 		return bank;
 	was = *(volatile __u64 *)round;
-	/* When the run starts any thread may be in the middle of a round; later, one that runs no
-	 * vCPU, as far as is known, has no rounds. */
+	/* When the run starts any thread may be in the middle of a round; later, a thread that is
+	 * not known to run a vCPU has no rounds. */
 	if (was >> 32 != tid ||
 	    ((__u32)was == (KVM_ROUND_OPEN | KVM_BANKS) && !starts && bank < KVM_BANKS)) {
 		if (!returns && !enters && event != exit_event && !starts)
@@ -196,8 +195,8 @@ static __always_inline void add_slot(__u32 bank, __u32 slot)
 }
 
 /*
- * The row of @key_ptr in @rows, by @index; without one a free row becomes its row.  NULL when none
- * is free.  The key is in the row before another CPU can find it.
+ * The row of @key_ptr in @rows, by @index.  A new key gets a free row; NULL: no row is free.  The
+ * key is in the row before another CPU can find it.
  */
 #define ROW_OF(index, free, rows, key_ptr)                                                         \
 	({                                                                                         \
@@ -233,7 +232,7 @@ static __always_inline void add_keyed(__u32 bank, const struct kvm_key *key)
 		count_loss(&losses[KVM_LOSS_KEYS_FULL], 1);
 		return;
 	}
-	barrier_var(bank); /* what was on the stack has no bounds for older verifiers */
+	barrier_var(bank); /* without it, values on the stack have no bounds for older verifiers */
 	__sync_fetch_and_add(&row->counts[bank & (KVM_BANKS - 1)], 1);
 }
 
@@ -277,9 +276,9 @@ static __always_inline void count_reason(__u32 bank, __u32 event, __u32 class, _
 }
 
 /*
- * For the second program of this kvm_exit.  A tracepoint calls its probes in the order in which
- * they were registered, before 7.0 without being preempted: perf's probe, which runs the first
- * program, comes first.
+ * For the second program of this kvm_exit.  A tracepoint calls its probes in the order of
+ * registration, before 7.0 without being preempted: perf's probe, which runs the first program,
+ * comes first.
  */
 static __always_inline void announce_exit(void)
 {
@@ -351,7 +350,7 @@ static __always_inline void note_exit(__u32 bank, __u32 class, __u32 reason, __u
 	if (l)
 		l->exits++;
 	if (p) {
-		/* The thread may have ended, and another process' thread have its number. */
+		/* The thread may have ended, and a thread of another process have its number. */
 		if (p->ns && p->tgid == tgid && p->vcpu == vcpu)
 			count_loss(&losses[KVM_LOSS_NO_ENTRY], 1);
 		*p = begun;
@@ -456,8 +455,8 @@ int count_raw(void *ctx)
 	return 0;
 }
 
-/* Where attachments have no cookies this is loaded once per event, with the event's number instead
- * of the constant: core/bpf/tracepoints.h. */
+/* If attachments have no cookies this is loaded once per event, with the event's number instead of
+ * the constant: core/bpf/tracepoints.h. */
 SEC("raw_tp")
 int count_each(void *ctx)
 {

@@ -10,8 +10,8 @@
 #define KVM_BANKS 2	      /* of counters: the active one, and one to read */
 
 /*
- * What decides in which bank an event counts; a bank that is KVM_BANKS is none.  While a change is
- * going on, those in the middle of a round count in the bank before.
+ * Decides in which bank an event counts; KVM_BANKS means none.  During a change, events of a round
+ * in progress count in the previous bank.
  */
 #define KVM_BANK_MASK	      3u
 #define KVM_CHANGE(before)    ((before) << 2)
@@ -19,17 +19,17 @@
 #define KVM_CHANGING	      16u
 
 /*
- * A round is what a vCPU does from an exit until it is in the guest again.  The thread's number is
- * in the upper half, below it the bank of the round.  Threads share places.
+ * A round is the time of a vCPU from an exit until it is in the guest again.  The thread's number
+ * is in the upper half, the bank of the round in the lower half.  Threads share slots.
  */
 #define KVM_ROUNDS	  32768
 #define KVM_ROUND_OPEN	  4u /* it has begun */
 #define KVM_ROUND_ENTERED 8u /* it begins in the guest: KVM_RUN has not returned since */
 
 /*
- * What is counted: an event of the group kvm, by its number, or one of its reasons.  class is the
- * table that the reason is from: the field "isa" of kvm_exit on x86 (1 VMX, 2 SVM), "ret" on arm64,
- * and for kvm_userspace_exit enum kvm_uexit_class.
+ * The counted thing: an event of the group kvm, by its number, or one of its reasons. class is the
+ * table of the reason: the field "isa" of kvm_exit on x86 (1 VMX, 2 SVM), "ret" on arm64, and for
+ * kvm_userspace_exit enum kvm_uexit_class.
  */
 struct kvm_key {
 	__u32 event;
@@ -64,16 +64,16 @@ struct kvm_latency_key {
 	__u32 bank;
 };
 
-/* What has no slot in counts.  A row stays with its key.  The key of a row without counts is not
- * valid: it is written before the first count. */
+/* Counts without a slot in counts.  A row stays with its key.  The key of a row without counts is
+ * not valid: it is written before the first count. */
 struct kvm_key_row {
 	struct kvm_key key;
 	__u64 counts[KVM_BANKS];
 };
 
-/* From exit to entry.  Only the thread that the row is for adds to it. */
+/* From exit to entry.  Only the row's own thread adds to it. */
 struct kvm_latency {
-	__u64 exits; /* including those that no entry has followed */
+	__u64 exits; /* including exits without a following entry */
 	__u64 total_ns;
 	__u64 max_ns;
 	__u64 fine[PROBE_FINE_SLOTS];
@@ -88,9 +88,9 @@ enum kvm_loss {
 	KVM_LOSS_KEYS_FULL,    /* events without a guest or a reason: no room */
 	KVM_LOSS_LATENCY_FULL, /* exits without a time: no room for another vCPU and reason */
 	KVM_LOSS_PENDING_FULL, /* exits without a time: no room for another thread */
-	KVM_LOSS_NO_ENTRY,     /* exits whose entry was not seen */
+	KVM_LOSS_NO_ENTRY,     /* exits whose entry was missed: not timed */
 	KVM_LOSS_CLOCK,
-	KVM_LOSS_NO_REASON, /* kvm_exits that the program which sees the reason missed */
+	KVM_LOSS_NO_REASON, /* kvm_exits missed by the program that sees the reason */
 	KVM_LOSSES,
 };
 

@@ -1,35 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * iotrace slow: I/Os that took at least min_ns, from the arrival of the bio at the block layer to
- * the completion of its request.  For the others no more is done than to note when they arrived and
- * were issued: whatever else a record has is read at the completion, while the bio is still there.
+ * iotrace slow, and iotrace blame: I/Os that took at least min_ns, from the arrival of the bio at
+ * the block layer to the completion of its request.  For faster I/Os only arrival and issue times
+ * are stored: the other fields of a record are read at the completion, while the bio still exists.
  */
-#define BLK_INFLIGHT_NS arrival_ns /* of its bio; 0: not known */
-#define BLK_INFLIGHT_OWN                                                                           \
-	__u64 submit_ns;                                                                           \
-	__s32 stack;	   /* of slow_record.stack; with -K */                                     \
-	__u32 first_bytes; /* when it was first issued; 0: as many as `bytes` */                   \
-	__u64 user_stack;  /* with -U */
 #define BLK_COPY_OWN(to, from) slow_copy(to, from)
 
-#include "probes/kernel.h"
+#include "probes/blk_depth.bpf.h"
 #include "probes/slow.h"
 
 static __always_inline void slow_copy(struct blk_inflight *to, const struct blk_inflight *from);
 static __always_inline void slow_submitted(struct blk_inflight *entry, struct bio *bio,
 					   const bool direct);
-static __always_inline void slow_issued(struct blk_inflight *entry);
 static __always_inline void slow_requeued(struct blk_inflight *entry);
-static __always_inline void slow_left(struct blk_inflight *entry);
 static __always_inline void slow_submitter(struct blk_inflight *submitter,
 					   struct task_struct *task);
 
-/* `direct` is that of the function. */
+/* `direct` is an argument of the function. */
 #define BLK_ON_SUBMITTED(entry, bio, front_merge) slow_submitted(entry, bio, direct)
-#define BLK_ON_ISSUED(entry)			  slow_issued(entry)
+#define BLK_ON_ISSUED(entry)			  depth_enter(entry)
 #define BLK_ON_FLUSHING(entry)
 #define BLK_ON_REQUEUED(entry)	       slow_requeued(entry)
-#define BLK_ON_LOST_COMPLETION(entry)  slow_left(entry)
+#define BLK_ON_LOST_COMPLETION(entry)  depth_leave(entry)
 #define BLK_FOLLOWS_ALL		       true
 #define BLK_BIO_OF(rq, direct)	       KREAD(direct, rq, bio)
 #define BLK_READ_TASK(submitter, task) slow_submitter(submitter, task)
@@ -37,14 +29,15 @@ static __always_inline void slow_submitter(struct blk_inflight *submitter,
 #include "probes/blk.bpf.h"
 #include "probes/bio_file.bpf.h"
 #include "probes/blk_bio_devices.bpf.h"
+#include "probes/blk_record.bpf.h"
 
 const volatile bool bio_mode = false;
 const volatile bool want_stack = false, want_user = false; /* -K, -U */
-const volatile __u64 limit = 0;			/* records per second (2^30 ns); 0: all */
-const volatile __u32 trace_completion_mask = 0; /* BIO_TRACE_COMPLETION as a mask of bi_flags */
-const volatile __u64 arrivals_room = 0;		/* new addresses of bios that surely have room */
+const volatile bool compact = false;			   /* blame: no full records without need */
+const volatile __u64 limit = 0;		/* full records per second (2^30 ns); 0: all */
+const volatile __u64 arrivals_room = 0; /* new addresses of bios that certainly have room */
 
-/* What is slow: user space changes it for -n. */
+/* The limit of slow; user space changes it for -n. */
 __u64 min_ns[SLOW_BUFFERS] = {};
 
 __u64 slow_losses[SLOW_LOSSES] = {};
@@ -52,13 +45,8 @@ __u64 slow_losses[SLOW_LOSSES] = {};
 /* New addresses of bios so far. */
 __u64 addresses = 0;
 
-/* Of --limit. */
+/* For --limit. */
 __u64 this_second = 0, in_this_second = 0;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 8 << 20);
-} records SEC(".maps");
 
 /* A bio that has arrived. */
 struct arrival {
@@ -69,8 +57,8 @@ struct arrival {
 };
 
 /*
- * By the address of a bio.  An entry stays until its place is needed: addresses come again.
- * Without stacks the time alone: with the kernel's own part that is one cache line.
+ * By the address of a bio.  An entry stays until its room is needed: addresses are reused.  Without
+ * stacks only the time: with the kernel's own part this is one cache line.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -86,14 +74,6 @@ struct {
 	__type(value, struct arrival);
 } arrivals_stacks SEC(".maps");
 
-/* Requests at each disk, by its number: issued and not complete. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__type(key, u32);
-	__type(value, u64);
-} depths SEC(".maps");
-
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
 	__uint(max_entries, 1); /* set before loading with -K */
@@ -101,8 +81,8 @@ struct {
 	__uint(value_size, 127 * sizeof(u64));
 } stacks SEC(".maps");
 
-/* By slow_record.user_stack, those that were used last: an I/O may be slow long after it arrived.
- */
+/* By slow_record.user_stack, least recently used first out: an I/O may be slow long after it
+ * arrived. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1); /* set before loading with -U */
@@ -111,7 +91,7 @@ struct {
 } user_stacks SEC(".maps");
 
 /* The programs that read user stacks. */
-enum { SLOT_ARRIVAL, SLOTS = SLOT_ARRIVAL + COPIES, NO_SLOT = SLOTS };
+enum { SLOT_ARRIVAL, SLOTS = SLOT_ARRIVAL + SPARE_PROGS, NO_SLOT = SLOTS };
 
 #define STACK_SLOTS SLOTS
 #define STACKS_ON_UNREAD()
@@ -125,7 +105,7 @@ static __always_inline bool keeps_stacks(void)
 	return want_stack || want_user;
 }
 
-/* Without stacks only `ns` is there. */
+/* Without stacks only `ns` exists. */
 static __always_inline struct arrival *find_arrival(u64 bio)
 {
 	if (keeps_stacks())
@@ -133,8 +113,8 @@ static __always_inline struct arrival *find_arrival(u64 bio)
 	return bpf_map_lookup_elem(&arrivals, &bio);
 }
 
-/* @take: it is of no further use.  What is still found for the bio after it was read was the bio's
- * own all the time: another CPU may evict the entry and use it for another bio. */
+/* @take: the entry is used up.  An entry that is still the bio's own after it was read was the
+ * bio's own all the time: another CPU may evict it and use it for another bio. */
 static __always_inline bool read_arrival(u64 bio, bool take, struct arrival *out)
 {
 	struct arrival *arrival = find_arrival(bio);
@@ -156,7 +136,7 @@ static __always_inline bool read_arrival(u64 bio, bool take, struct arrival *out
 	return true;
 }
 
-/* One that has no room is counted when it is not found. */
+/* A bio without room is counted when it is not found. */
 static __always_inline void insert_arrival(u64 bio, const struct arrival *made)
 {
 	long r;
@@ -169,14 +149,14 @@ static __always_inline void insert_arrival(u64 bio, const struct arrival *made)
 		__sync_fetch_and_add(&addresses, arrivals_room); /* from now on */
 }
 
-#define CUTS_MAX 4 /* as often has a bio been cut off of one that was cut off */
+#define CUTS_MAX 4 /* how often a split-off part may be split again */
 
-/* The bio that has arrived and that bio @part was cut off of, or the one that that was cut off of;
- * 0: there is none.  A global function: the verifier checks it once. */
+/* The arrived bio that bio @part was split off from, directly or indirectly; 0: none.  A global
+ * function: the verifier checks it once. */
 __attribute__((noinline)) u64 whole_of(u64 part)
 {
 	for (int i = 0; i < CUTS_MAX; i++) {
-		/* A void pointer: read directly it is a number until 6.16 and a pointer since. */
+		/* A void pointer: read directly, it is a number until 6.16 and a pointer since. */
 		u64 whole = (u64)BPF_CORE_READ((struct bio *)part, bi_private);
 		struct arrival *arrival = find_arrival(whole);
 
@@ -191,9 +171,9 @@ __attribute__((noinline)) u64 whole_of(u64 part)
 }
 
 /*
- * When that which @bio was cut off of arrived: bio_split() makes one that leads to it, and has not
- * arrived itself, though one may have at its address before (@found, in @out).  Other parts will
- * ask for it, too.
+ * The arrival of the bio that @bio was split off from: bio_split() makes a bio that leads to it and
+ * has not arrived itself, though an earlier bio at its address may have (@found, in @out).  Other
+ * parts will ask for it, too.
  */
 static __always_inline void read_whole(u64 bio, bool found, struct arrival *out)
 {
@@ -204,7 +184,7 @@ static __always_inline void read_whole(u64 bio, bool found, struct arrival *out)
 		*out = whole;
 }
 
-/* Keeps the current user stack; its slow_record.user_stack. */
+/* Stores the current user stack; returns its slow_record.user_stack. */
 static __always_inline u64 read_user_stack(void *ctx, u32 slot)
 {
 	struct stack_scratch *at = scratch_of(slot);
@@ -216,7 +196,7 @@ static __always_inline u64 read_user_stack(void *ctx, u32 slot)
 	read_stack(ctx, at, slot, STACK_USER, &id);
 	if (id.hash[0] <= STACK_LOST)
 		return id.hash[0];
-	/* Of the two hashes as much as blk_inflight has room for. */
+	/* As many bits of the two hashes as fit into blk_inflight. */
 	key = (id.hash[0] ^ id.hash[1]) | 2;
 	if (bpf_map_lookup_elem(&user_stacks, &key))
 		return key;
@@ -246,12 +226,12 @@ static __always_inline bool is_wanted(struct bio *bio, struct gendisk *disk, con
 }
 
 /*
- * @slot: NO_SLOT: without a user stack.
+ * @slot: NO_SLOT: without a user stack.  Written in place if the address has an entry, which takes
+ * a third of the time.
  *
- * Written in place where the address has an entry, which takes a third of the time.  Another CPU
- * hardly evicts an entry that was just looked up; one that was about to, and uses it for another
- * bio meanwhile, does that at the time that is written here.  Reading the clock waits for all that
- * is still being read, by the kernel too: so the entry is fetched before, as in fetch_place().
+ * Another CPU is unlikely to evict an entry that was just looked up; if it does, and uses the entry
+ * for another bio, that happens at the time written here.  Reading the clock waits for all
+ * outstanding loads, also of the kernel: so the entry is prefetched before, see fetch_place().
  */
 static __always_inline void on_arrival(void *ctx, struct bio *bio, struct gendisk *disk, u32 slot,
 				       struct arrival *made, const bool direct)
@@ -295,9 +275,9 @@ static __always_inline void slow_copy(struct blk_inflight *to, const struct blk_
 }
 
 /*
- * Has @bio, or what it was cut off of, passed block_bio_queue?  Not those of passthrough, of
- * request-based dm, and from 5.18 to 6.2 those that io.max held back: at their addresses others may
- * have arrived before.
+ * Has @bio, or the bio that it was split off from, passed block_bio_queue?  Not true for
+ * passthrough, request-based dm, and from 5.18 to 6.2 bios held back by io.max: other bios may have
+ * arrived at their addresses before.
  */
 static __always_inline bool has_arrived(struct bio *bio, const bool direct)
 {
@@ -314,11 +294,11 @@ static __always_inline void read_arrival_of(struct bio *bio, struct arrival *out
 	found = read_arrival(key, true, out);
 	if (!found || (end_of_chain && (u64)KREAD(direct, bio, bi_end_io) == end_of_chain))
 		read_whole(key, found, out);
-	/* Or it arrived before its program was attached: as long as there is room for all. */
+	/* Or it arrived before its program was attached: while there was room for all. */
 	if (out->ns || !trace_completion_mask || addresses <= arrivals_room)
 		return;
-	/* Bios are followed to all disks, where requests are found by them: -d keeps no others. */
-	if (filter_dev && disk_dev(bio_disk(bio, direct), direct) != wanted_disk)
+	/* If requests are found by bios, bios of all disks are followed: -d excludes none. */
+	if (filter_dev && !is_wanted_disk(disk_dev(bio_disk(bio, direct), direct)))
 		return;
 	count_loss(&slow_losses[SLOW_LOSS_ARRIVALS], 1);
 }
@@ -339,43 +319,7 @@ static __always_inline void slow_submitted(struct blk_inflight *entry, struct bi
 		entry->user_stack = arrival.user_stack;
 }
 
-/* The count of requests at the disk; NULL: it has no room. */
-static __always_inline u64 *depth_of(u32 dev)
-{
-	u64 *depth = bpf_map_lookup_elem(&depths, &dev), none = 0;
-
-	if (depth || !dev)
-		return depth;
-	bpf_map_update_elem(&depths, &dev, &none, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&depths, &dev);
-}
-
-/* With itself, and with those that another CPU adds between the addition and the look: 5.10 has no
- * addition that returns a value. */
-static __always_inline void slow_issued(struct blk_inflight *entry)
-{
-	u64 *depth = depth_of(entry->dev);
-
-	entry->depth = 0;
-	if (!depth)
-		return;
-	__sync_fetch_and_add(depth, 1);
-	entry->depth = *(volatile u64 *)depth;
-}
-
-/* The device does not have it any more. */
-static __always_inline void slow_left(struct blk_inflight *entry)
-{
-	u64 *depth;
-
-	if (!entry->issue_ns || entry->op == BLK_SYNC || !entry->depth)
-		return;
-	depth = bpf_map_lookup_elem(&depths, &entry->dev);
-	if (depth)
-		__sync_fetch_and_add(depth, -1);
-}
-
-/* @entry will have fewer bytes to be completed. */
+/* @entry will have fewer bytes to complete. */
 static __always_inline void keep_bytes(struct blk_inflight *entry)
 {
 	if (!entry->first_bytes)
@@ -384,51 +328,13 @@ static __always_inline void keep_bytes(struct blk_inflight *entry)
 
 static __always_inline void slow_requeued(struct blk_inflight *entry)
 {
-	slow_left(entry);
+	depth_leave(entry);
 	keep_bytes(entry);
 	if (entry->retries < 255)
 		entry->retries++;
 }
 
 /* ---- the file ---- */
-
-static __always_inline void add_parts(struct slow_record *to, struct dentry *dentry)
-{
-	u32 at = 0;
-
-	for (int i = 0; i < SLOW_PARTS; i++) {
-		struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
-		long bytes;
-
-		if (!parent || parent == dentry) {
-			to->path_bytes = at;
-			return;
-		}
-		if (at > SLOW_PATH - SLOW_PART_MAX)
-			break;
-		bytes = bpf_probe_read_kernel_str(to->path + at, SLOW_PART_MAX,
-						  BPF_CORE_READ(dentry, d_name.name));
-		if (bytes <= 0)
-			break;
-		at += bytes;
-		dentry = parent;
-	}
-	to->path_bytes = at;
-	to->path_flags |= SLOW_CUT;
-}
-
-static __always_inline void read_path(struct slow_record *to, struct dentry *dentry)
-{
-	if (!BPF_CORE_READ(dentry, d_hash.pprev) && BPF_CORE_READ(dentry, d_parent) != dentry)
-		to->path_flags |= SLOW_REMOVED;
-	to->file = FILE_NAMED;
-	add_parts(to, dentry);
-}
-
-static __always_inline bool has_data(u8 op)
-{
-	return op == BLK_READ || op == BLK_WRITE || op == BLK_ZONE_APPEND;
-}
 
 static __always_inline void read_file(struct slow_record *to, struct bio *bio)
 {
@@ -439,15 +345,17 @@ static __always_inline void read_file(struct slow_record *to, struct bio *bio)
 	to->magic = file.magic;
 	to->file_dev = file.dev;
 	to->file = file.kind;
-	if (dentry)
-		read_path(to, dentry);
+	if (dentry) {
+		to->file = FILE_NAMED;
+		to->path_bytes = read_path(to->path, dentry, &to->path_flags);
+	}
 }
 
 /*
  * ---- records ----
  *
- * Whether there was room is asked once, just behind bpf_ringbuf_reserve(): the verifier of 5.10
- * takes it for possible that a second look finds none, and a record that is not submitted.
+ * The result of bpf_ringbuf_reserve() is checked once, directly after the call: the verifier of
+ * 5.10 assumes that a second check may differ, and reports a record that is not submitted.
  */
 
 static __always_inline bool beyond_limit(u64 now)
@@ -460,19 +368,28 @@ static __always_inline bool beyond_limit(u64 now)
 		this_second = second;
 		in_this_second = 0;
 	}
-	if (in_this_second >= limit) {
-		count_loss(&slow_losses[SLOW_LOSS_LIMIT], 1);
+	if (in_this_second >= limit)
 		return true;
-	}
 	__sync_fetch_and_add(&in_this_second, 1);
 	return false;
 }
 
-/* For all: what @entry knows. */
-static __always_inline void fill(struct slow_record *to, const struct blk_inflight *entry, u8 op)
+/* Is a full record written for an I/O that ends now?  Full records take at most half of the ring
+ * buffer.  A global function: up to 6.1 the verifier follows the code after it once for each of its
+ * paths. */
+__attribute__((noinline)) int has_details(u64 now)
 {
+	return !beyond_limit(now) && records_used() < records_bytes / 2;
+}
+
+/* @entry may be NULL.  Fills everything except `io`; fill_bio() fills the fields of the bio. */
+static __always_inline void fill(struct slow_record *to, const struct blk_inflight *entry,
+				 s32 error, u32 op)
+{
+	to->error = error;
 	to->op = op;
 	to->epoch = epoch;
+	to->lost = records_lost;
 	to->stack = -1;
 	to->user_stack = STACK_NONE;
 	to->known = 0;
@@ -482,7 +399,6 @@ static __always_inline void fill(struct slow_record *to, const struct blk_inflig
 	to->pid = 0;
 	to->uid = 0;
 	to->task_cgroup = 0;
-	to->depth = 0;
 	if (!entry)
 		return;
 	to->retries = entry->retries;
@@ -519,32 +435,35 @@ static __always_inline void fill_bio(struct slow_record *to, struct bio *bio)
 	}
 }
 
-/* User space looks at the buffer now and then; it is woken only when that may be too late. */
-static __always_inline void submit_record(struct slow_record *record)
+/* The submitter of request @key; false: unknown. */
+static __always_inline bool waiter_of(u64 key, struct blk_inflight *of_bio,
+				      struct blk_inflight **entry)
 {
-	u64 flags = BPF_RB_NO_WAKEUP;
-
-	if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) >=
-	    bpf_ringbuf_query(&records, BPF_RB_RING_SIZE) / 8)
-		flags = BPF_RB_FORCE_WAKEUP;
-	bpf_ringbuf_submit(record, flags);
+	*entry = entry_of(key);
+	if (*entry && (*entry)->known)
+		return true;
+	*entry = of_bio;
+	return read_bio_owner((void *)key, of_bio);
 }
 
-/* Of the submitter of request @key the start (of its process), or the number; 0: not known.  A
- * global function: what the verifier knows of the caller would differ after each round. */
-__attribute__((noinline)) u64 waiter_of(u64 key, u32 number)
+/* The start time of its process, and its number; 0: unknown.  Global functions: the verifier's
+ * knowledge of the caller would differ after each round.  Two functions, since one with a flag
+ * takes 32 bytes more of stack, which the callers do not have. */
+__attribute__((noinline)) u64 waiter_start(u64 key)
 {
-	struct blk_inflight of_bio = {}, *entry = entry_of(key);
+	struct blk_inflight of_bio = {}, *entry;
 
-	if (!(entry && entry->known)) {
-		if (!read_bio_owner((void *)key, &of_bio))
-			return 0;
-		entry = &of_bio;
-	}
-	return number ? entry->process.pid : entry->process.start;
+	return waiter_of(key, &of_bio, &entry) ? entry->process.start : 0;
 }
 
-/* Who waits for the flush command @rq. */
+__attribute__((noinline)) u32 waiter_pid(u64 key)
+{
+	struct blk_inflight of_bio = {}, *entry;
+
+	return waiter_of(key, &of_bio, &entry) ? entry->process.pid : 0;
+}
+
+/* The processes that wait for the flush command @rq. */
 static __always_inline void read_waiters(struct slow_record *to, struct request *rq)
 {
 	struct list_head *head = flush_waiters(rq), *node;
@@ -558,8 +477,8 @@ static __always_inline void read_waiters(struct slow_record *to, struct request 
 		if (!node || node == head)
 			return;
 		if (i < SLOW_WAITERS) {
-			to->waiters[i].start = waiter_of(key, false);
-			to->waiters[i].pid = waiter_of(key, true);
+			to->waiters[i].start = waiter_start(key);
+			to->waiters[i].pid = waiter_pid(key);
 		}
 		to->waiting = i + 1;
 		node = BPF_CORE_READ(node, next);
@@ -592,9 +511,9 @@ struct slow_times {
 };
 
 /*
- * 0 where it did not begin, or that is not known; each as late as the one before.  Since 6.9
- * (da4c8c3d0975) the kernel may take a time that it has read earlier for that at which it makes a
- * request; where requests are followed by their bios, the bio may have been merged into one.
+ * 0 if it did not begin or is unknown; each time is at least the one before.  Since 6.9
+ * (da4c8c3d0975) the kernel may use a time that it has read earlier as the creation time of a
+ * request; if requests are followed by their bios, the bio may have been merged into a request.
  */
 static __always_inline void read_times(struct request *rq, const struct blk_inflight *entry,
 				       struct slow_times *t, const bool direct)
@@ -614,53 +533,153 @@ static __always_inline void read_times(struct request *rq, const struct blk_infl
 		t->issue = t->made;
 }
 
-/* Request @key is complete, and was slow.  A global function: the verifier checks it once. */
-__attribute__((noinline)) int record_rq(u64 key, u64 end_ns, u32 bytes, s32 error, u32 op)
+/* Hides @value from the verifier: up to 6.1 it follows the code after this once for each
+ * combination of constants. */
+__attribute__((noinline)) u64 opaque(u64 value)
+{
+	barrier_var(value);
+	return value;
+}
+
+static __always_inline void read_io(struct slow_io *io, struct request *rq,
+				    const struct blk_inflight *entry, u64 end_ns, u32 bytes, u32 op)
+{
+	u32 data = BPF_CORE_READ(rq, __data_len);
+	struct slow_times t;
+
+	read_times(rq, entry, &t, false);
+	t.arrival = opaque(t.arrival);
+	t.made = opaque(t.made);
+	t.issue = opaque(t.issue);
+	io->dev = opaque(completing_dev(rq, entry));
+	io->end_ns = end_ns;
+	io->admit_ns = opaque(between(t.arrival, t.made));
+	io->queue_ns = opaque(between(t.made, t.issue));
+	io->device_ns = opaque(between(t.issue, end_ns));
+	io->flags = opaque(flags_of(BPF_CORE_READ(rq, cmd_flags)));
+	io->sector = BPF_CORE_READ(rq, __sector);
+	io->depth = 0;
+	if (entry && entry->issue_ns && op != BLK_SYNC) {
+		bytes = entry->first_bytes ? entry->first_bytes : entry->bytes;
+		io->depth = entry->depth;
+	}
+	/* Completed parts are not in the request any more. */
+	if (bytes > data && op != BLK_SYNC)
+		io->sector -= (bytes - data) >> 9;
+	io->bytes = opaque(bytes);
+	if (io->sector == ~0ull || op == BLK_FLUSH || op == BLK_SYNC)
+		io->sector = 0;
+	io->sector = opaque(io->sector);
+	io->depth = opaque(io->depth);
+}
+
+/* Does @io, with @entry, fit into a struct blk_record? */
+static __always_inline bool is_plain(const struct slow_io *io, const struct blk_inflight *entry)
+{
+	return !((io->admit_ns | io->queue_ns | io->device_ns) >> 32 |
+		 io->sector >> BLK_RECORD_SECTOR_BITS | io->depth >> 16 | io->bytes % 512 |
+		 (entry ? entry->retries : 0));
+}
+
+/* number_of_owner() for an I/O with @entry (may be NULL) and @bio. */
+static __always_inline u32 find_owner(const struct blk_inflight *entry, struct bio *bio)
+{
+	struct cgroup_subsys_state *css = css_of_bio(bio);
+	u64 start = 0, task_cgroup = 0, cgroup = 0, pid_uid = 0;
+	u32 flags = 0;
+
+	if (entry && entry->known) {
+		flags = OWNER_KNOWN | (entry->writeback ? OWNER_WRITEBACK : 0);
+		start = entry->process.start;
+		pid_uid = (u64)entry->process.pid << 32 | entry->process.uid;
+		task_cgroup = entry->task_cgroup;
+	}
+	if (css) {
+		cgroup = BPF_CORE_READ(css, cgroup, kn, id);
+		if (!BPF_CORE_READ(css, cgroup, root, hierarchy_id))
+			flags |= OWNER_CGROUP2;
+	}
+	return number_of_owner(start, task_cgroup, cgroup, pid_uid, flags);
+}
+
+/* Writes a struct blk_record.  Returns false, with nothing written, if @io does not fit, or its
+ * owner has no room. */
+static __always_inline bool write_plain(const struct slow_io *io, const struct blk_inflight *entry,
+					u32 owner, s32 error, u32 op)
+{
+	struct blk_record made = {
+		.end_ns = io->end_ns,
+		.admit_ns = io->admit_ns,
+		.queue_ns = io->queue_ns,
+		.device_ns = io->device_ns,
+		.dev = io->dev,
+		.sector = io->sector,
+		.sectors = io->bytes / 512,
+		.op = op,
+		.flags = io->flags,
+		.owner = owner,
+		.depth = io->depth,
+	};
+
+	if (owner == OWNER_NONE || error || !is_plain(io, entry))
+		return false;
+	if (write_record(&made) && !compact)
+		count_loss(&slow_losses[SLOW_LOSS_LIMIT], 1);
+	return true;
+}
+
+/* Request @key is complete, and was slow: writes a struct blk_record. 0: not possible.  A global
+ * function, like the next one: the verifier checks it once. */
+__attribute__((noinline)) int plain_record_rq(u64 key, u64 end_ns, u32 bytes, s32 error, u32 op)
 {
 	struct request *rq = (void *)key;
 	struct blk_inflight of_bio, *entry = completing_entry(rq, &of_bio, false);
-	u32 data = BPF_CORE_READ(rq, __data_len), first = bytes;
+	u32 owner = find_owner(entry, BPF_CORE_READ(rq, bio));
+	struct slow_io io;
+
+	read_io(&io, rq, entry, end_ns, bytes, op);
+	return write_plain(&io, entry, owner, error, op);
+}
+
+/* `op` of record_rq() also says whether the request was made before the run began. */
+#define OP_EARLY 0x100
+
+/* The same with a struct slow_record. */
+__attribute__((noinline)) int record_rq(u64 key, u64 end_ns, u32 bytes, s32 error, u32 op_early)
+{
+	u32 op = op_early % OP_EARLY;
+	struct request *rq = (void *)key;
+	struct blk_inflight of_bio, *entry = completing_entry(rq, &of_bio, false);
 	struct bio *bio = BPF_CORE_READ(rq, bio);
 	struct slow_record *to;
-	struct slow_times t;
 
-	if (beyond_limit(end_ns))
-		return 0;
-	read_times(rq, entry, &t, false);
 	to = bpf_ringbuf_reserve(&records, sizeof(*to), 0);
 	if (!to) {
-		count_loss(&slow_losses[SLOW_LOSS_RING], 1);
+		count_loss(&records_lost, 1);
 		return 0;
 	}
-	fill(to, entry, op);
-	to->dev = completing_dev(rq, entry);
-	to->end_ns = end_ns;
-	to->admit_ns = between(t.arrival, t.made);
-	to->queue_ns = between(t.made, t.issue);
-	to->device_ns = between(t.issue, end_ns);
-	to->sector = BPF_CORE_READ(rq, __sector);
-	if (entry && entry->issue_ns && op != BLK_SYNC) {
-		first = entry->first_bytes ? entry->first_bytes : entry->bytes;
-		to->depth = entry->depth;
-	}
-	/* Parts that are complete are not in the request any more. */
-	if (first > data && op != BLK_SYNC)
-		to->sector -= (first - data) >> 9;
-	to->bytes = first;
-	if (to->sector == ~0ull || op == BLK_FLUSH || op == BLK_SYNC)
-		to->sector = 0;
-	to->flags = flags_of(BPF_CORE_READ(rq, cmd_flags));
-	to->error = error;
+	read_io(&to->io, rq, entry, end_ns, bytes, op);
+	if (compact && op_early >= OP_EARLY)
+		to->flags |= SLOW_EARLY;
+	fill(to, entry, error, op);
 	fill_bio(to, bio);
 	if (op == BLK_FLUSH)
 		read_waiters(to, rq);
-	else if (bio && first && has_data(op))
+	else if (bio && to->bytes && has_data(op))
 		read_file(to, bio);
-	submit_record(to);
+	submit_record(to, end_ns);
 	return 0;
 }
 
-/* Completions that no program saw have no time. */
+/* One of the two. */
+static __always_inline void record(u64 rq, u64 end_ns, u32 bytes, s32 error, u32 op)
+{
+	if ((!compact && has_details(end_ns)) || op >= OP_EARLY ||
+	    !plain_record_rq(rq, end_ns, bytes, error, op))
+		record_rq(rq, end_ns, bytes, error, op);
+}
+
+/* Missed completions have no time. */
 static __always_inline void on_lost_completion(struct blk_inflight *entry)
 {
 }
@@ -670,6 +689,7 @@ static __always_inline void on_complete(struct request *rq, s32 error, u32 bytes
 	struct blk_done done = classify(rq, bytes, direct);
 	struct blk_inflight of_bio, *entry;
 	struct slow_times t;
+	u32 early = 0;
 	u64 now = 0;
 
 	if (bio_mode)
@@ -678,11 +698,17 @@ static __always_inline void on_complete(struct request *rq, s32 error, u32 bytes
 		return;
 	fetch_place(address_of(rq, direct));
 	if (done.final)
-		now = bpf_ktime_get_ns(); /* before the entry, as in on_issue() */
+		now = bpf_ktime_get_ns(); /* before the entry, see on_issue() */
 	entry = completing_entry(rq, &of_bio, direct);
-	if (!(entry && entry->known) &&
-	    (filters_submitters() || unseen_start_predates_trace(rq, done.op, direct)))
-		goto release;
+	if (!(entry && entry->known)) {
+		if (filters_submitters())
+			goto release;
+		if (unseen_start_predates_trace(rq, done.op, direct))
+			early = OP_EARLY;
+		/* It may be what others wait for. */
+		if (early && !(compact && begin_ns))
+			goto release;
+	}
 	if (filter_dev && !completing_dev(rq, entry))
 		goto release;
 	if (!done.final && entry && entry->issue_ns)
@@ -691,16 +717,16 @@ static __always_inline void on_complete(struct request *rq, s32 error, u32 bytes
 	if (!done.final)
 		return;
 	read_times(rq, entry, &t, direct);
-	if (!t.arrival)
+	if (!t.arrival && !early)
 		count_loss(&losses[LOSS_NO_START], 1);
 	else if (now < t.arrival)
 		count_loss(&losses[LOSS_CLOCK], 1);
 	else if (now - t.arrival >= slow_enough())
-		record_rq(load_scalar_rq(rq), now, bytes, error, done.op);
+		record(load_scalar_rq(rq), now, bytes, error, done.op | early);
 release:
 	if (!entry || !done.final)
 		return;
-	slow_left(entry);
+	depth_leave(entry);
 	release_entry(rq, entry, &of_bio, direct);
 }
 
@@ -710,32 +736,34 @@ static __always_inline void on_bio_done(const struct blk_inflight *entry, u64 ns
 {
 	struct bio *bio = (void *)entry->bio;
 	struct slow_record *to;
-	u64 now;
+	struct slow_io io;
+	s32 error;
 
 	if (ns < slow_enough())
 		return;
-	now = bpf_ktime_get_ns();
-	if (beyond_limit(now))
+	io = (struct slow_io){
+		.end_ns = bpf_ktime_get_ns(),
+		.device_ns = ns,
+		.sector = entry->issue_ns,
+		.dev = entry->dev,
+		.bytes = entry->bytes,
+		.flags = flags_of(BPF_CORE_READ(bio, bi_opf)),
+	};
+	error = entry->failed ? (s32)BPF_CORE_READ(bio, bi_status) : 0;
+	if ((compact || !has_details(io.end_ns)) &&
+	    write_plain(&io, entry, find_owner(entry, bio), error, entry->op))
 		return;
 	to = bpf_ringbuf_reserve(&records, sizeof(*to), 0);
 	if (!to) {
-		count_loss(&slow_losses[SLOW_LOSS_RING], 1);
+		count_loss(&records_lost, 1);
 		return;
 	}
-	fill(to, entry, entry->op);
-	to->dev = entry->dev;
-	to->end_ns = now;
-	to->admit_ns = 0;
-	to->queue_ns = 0;
-	to->device_ns = ns;
-	to->sector = entry->issue_ns;
-	to->bytes = entry->bytes;
-	to->flags = flags_of(BPF_CORE_READ(bio, bi_opf));
-	to->error = entry->failed ? (s32)BPF_CORE_READ(bio, bi_status) : 0;
+	to->io = io;
+	fill(to, entry, error, entry->op);
 	fill_bio(to, bio);
 	if (entry->bytes && has_data(entry->op))
 		read_file(to, bio);
-	submit_record(to);
+	submit_record(to, io.end_ns);
 }
 
 static __always_inline void follow(struct bio *bio, struct gendisk *disk,
@@ -770,8 +798,8 @@ static __always_inline void on_bio_queue(void *ctx, struct bio *bio, u32 slot, c
 
 	if (!disk)
 		return;
-	/* A driver that makes no requests may pass the bio on, to the disk of -d too. */
-	if (filter_dev && disk_dev(disk, direct) != wanted_disk && makes_requests(disk, direct))
+	/* A driver without requests may pass the bio on, also to the disk of -d. */
+	if (filter_dev && !is_wanted_disk(disk_dev(disk, direct)) && makes_requests(disk, direct))
 		return;
 	on_arrival(ctx, bio, disk, slot, &arrival, direct);
 	if (bio_mode)
@@ -785,9 +813,8 @@ static __always_inline void on_bio_queue(void *ctx, struct bio *bio, u32 slot, c
 TP_PROGS(bio_queue, block_bio_queue, SEEN_BIO, 0, on_bio_queue(ctx, arg, NO_SLOT, direct))
 QUEUE_PROG(bio_queue, block_bio_queue, 1, on_bio_queue(ctx, arg, NO_SLOT, direct))
 
-/* With -U, which are programs of their own: the walker takes the verifier of older kernels a while,
- * whether it is called or not.  Not inline: the object has the code once, not once for each copy.
- */
+/* With -U, as separate programs: older verifiers take a while for the walker, even if it is not
+ * called.  Not inline: the object has the code once, not once for each program. */
 static __noinline int on_typed_bio_queue(void *ctx, struct bio *bio, u32 slot)
 {
 	on_bio_queue(ctx, bio, slot, true);
@@ -800,9 +827,9 @@ static __noinline int on_raw_bio_queue(void *ctx, struct bio *bio, u32 slot)
 	return RUN_DONE;
 }
 
-TP_COPIES(bio_user, block_bio_queue, SEEN_BIO, 0,
-	  direct ? on_typed_bio_queue(ctx, arg, SLOT_ARRIVAL + copy)
-		 : on_raw_bio_queue(ctx, arg, SLOT_ARRIVAL + copy))
+LONG_TP_PROGS(bio_user, block_bio_queue, SEEN_BIO, 0,
+	      direct ? on_typed_bio_queue(ctx, arg, SLOT_ARRIVAL + program)
+		     : on_raw_bio_queue(ctx, arg, SLOT_ARRIVAL + program))
 QUEUE_PROG(bio_user, block_bio_queue, 1, on_raw_bio_queue(ctx, arg, SLOT_ARRIVAL))
 
 RAW_TP_PROGS(bio_end_raw, block_bio_complete, SEEN_BIO_END, 1,

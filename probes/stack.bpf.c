@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * iotrace stack: bytes by device, process and stack, counted where a bio is
- * submitted.  docs/COUNTING.md says which bio reaches which device how often.
+ * iotrace stack: bytes by device, process and stack, counted where a bio is submitted.
+ * docs/COUNTING.md says which bio reaches which device how often.
  *
- * With --value ios or time the requests that are made of these bios are followed too, and counted
- * when they are complete; on devices without requests, the bios.  --value wait:
- * probes/stack_wait.bpf.h.
+ * With --value ios or time the requests made of these bios are followed too, and counted when they
+ * are complete; on devices without requests, the bios. --value wait: probes/stack_wait.bpf.h.
  */
 #define BLK_ON_SUBMITTED(entry, bio, front_merge) ((entry)->call = path_of(bio))
 #define BLK_COPY_OWN(to, from)			  ((to)->call = (from)->call)
@@ -25,8 +24,7 @@ static __always_inline u64 path_of(struct bio *bio);
 
 const volatile bool want_kernel = false, want_user = false;
 const volatile bool want_read = true, want_write = true;
-const volatile bool count_ios = false;		/* complete I/Os and their time */
-const volatile __u32 trace_completion_mask = 0; /* BIO_TRACE_COMPLETION as a mask of bi_flags */
+const volatile bool count_ios = false; /* complete I/Os and their time */
 
 __u64 stack_losses[STACK_LOSSES] = {};
 
@@ -61,8 +59,8 @@ struct {
 	__type(value, struct stack_done);
 } done0 SEC(".maps"), done1 SEC(".maps");
 
-/* stack_path() of a bio, by its address, until its request is made.  Of one that is merged, or
- * refused, the entry stays. */
+/* stack_path() of a bio, by its address, until its request is made.  The entry of a merged or
+ * rejected bio stays. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384); /* blk_owners_room() */
@@ -73,8 +71,8 @@ struct {
 /* The programs that read stacks (7.x preempts them). */
 enum {
 	SLOT_QUEUE,
-	SLOT_REMAP = SLOT_QUEUE + COPIES,
-	SLOT_SWITCH = SLOT_REMAP + COPIES,
+	SLOT_REMAP = SLOT_QUEUE + SPARE_PROGS,
+	SLOT_SWITCH = SLOT_REMAP + SPARE_PROGS,
 	SLOTS,
 };
 
@@ -107,12 +105,11 @@ static __always_inline struct stack_value *value_of(void *map, const void *key)
 
 	if (value)
 		return value;
-	made.first_ns = bpf_ktime_get_ns();
 	bpf_map_update_elem(map, key, &made, BPF_NOEXIST);
 	return bpf_map_lookup_elem(map, key);
 }
 
-/* No room for a row: the bytes count for the process alone, or for the device alone. */
+/* No room for a row: the bytes are counted for the process alone, or for the device alone. */
 static __always_inline struct stack_value *lost_row(void *lost, const struct stack_key *of)
 {
 	struct stack_lost_key key = { .process = of->process,
@@ -130,7 +127,7 @@ static __always_inline struct stack_value *lost_row(void *lost, const struct sta
 	return value_of(lost, &key);
 }
 
-/* Makes a row of a stack that has none in this buffer; its frames first. */
+/* Makes a row for a stack that has none in this buffer; its frames first. */
 static __always_inline struct stack_value *
 new_row(void *rows, void *stacks, struct stack_scratch *at, struct stack_key *key, u32 buffer)
 {
@@ -167,8 +164,8 @@ static __always_inline void add(struct stack_scratch *at, struct stack_key *key,
 
 /* ---- bios ---- */
 
-/* Sets @process to the current one, stores its name, and sets @cgroup to that of @bio if it is
- * wanted.  False when the filter excludes one of them. */
+/* Sets @process to the current one, stores its name, and sets @cgroup to the cgroup of @bio if
+ * requested.  False when the filter excludes one of them. */
 static __always_inline bool name_submitter(struct bio *bio, struct blk_process *process,
 					   u64 *cgroup)
 {
@@ -183,18 +180,18 @@ static __always_inline bool name_submitter(struct bio *bio, struct blk_process *
 #define OP_DISCARD	3 /* in all kernels */
 #define BLOCK_EXT_MAJOR 259
 
-/* Does the bio count?  @dev: its device, 0 if that is not wanted. */
+/* Is the bio counted?  @dev: its device, 0 if it is not selected. */
 static __always_inline bool counts(struct bio *bio, u32 dev, bool *write, const bool direct)
 {
 	u32 op = KREAD(direct, bio, bi_opf) & 0xff;
 
-	/* What diskstats has as sectors written. */
+	/* Counted by diskstats as sectors written. */
 	*write = op & 1;
 	return dev && op != OP_DISCARD && (*write ? want_write : want_read);
 }
 
-/* A device makes no requests of @bio: it is followed itself.  Not inline, for 512 bytes of the
- * stack that the walker of user stacks needs too. */
+/* The device makes no requests of @bio: the bio itself is followed.  Not inline, to save 512 bytes
+ * of stack, which the walker of user stacks needs too. */
 static __noinline int follow_path(u64 bio, const struct stack_key *key, u64 path, u64 bytes,
 				  bool write)
 {
@@ -212,8 +209,8 @@ static __noinline int follow_path(u64 bio, const struct stack_key *key, u64 path
 	return RUN_DONE;
 }
 
-/* Remembers the stacks of @key: for the request that will be made of @bio, or, on a device that
- * makes none, for the bio itself. */
+/* Stores the stacks of @key: for the request that will be made of @bio or, on a device without
+ * requests, for the bio itself. */
 static __always_inline void note_path(struct bio *bio, const struct stack_key *key, u64 bytes,
 				      bool write, bool remapped, const bool direct)
 {
@@ -262,7 +259,7 @@ static __always_inline void on_bio(void *ctx, struct bio *bio, u32 slot, const b
 		note_path(bio, &key, bytes, write, slot >= SLOT_REMAP, direct);
 }
 
-/* Not inline: the object has the code once, not once for each copy. */
+/* Not inline: the object has the code once, not once for each caller. */
 static __noinline int on_typed_bio(void *ctx, struct bio *bio, u32 slot)
 {
 	on_bio(ctx, bio, slot, true);
@@ -300,8 +297,8 @@ static __always_inline int on_remap(void *ctx, struct bio *bio, u32 from, u32 sl
 }
 
 /*
- * block_bio_complete.  On a disk that makes requests of bios it is called only for a bio that is in
- * no request (blk_update_request() clears BIO_TRACE_COMPLETION): one that the disk refused after
+ * block_bio_complete.  On a disk with requests it is called only for a bio that is in no request
+ * (blk_update_request() clears BIO_TRACE_COMPLETION): a bio that the disk rejected after
  * block_bio_queue, in its submitter's context.
  */
 static __always_inline void on_refused_bio(struct bio *bio)
@@ -331,8 +328,8 @@ static __always_inline void on_end_of_bio(struct bio *bio)
 
 /* ---- complete I/Os ---- */
 
-/* Of the bio that a request is made of.  One that was split off is no bio of block_bio_queue; what
- * it was split from is (bio_chain()). */
+/* For the first bio of a request.  A split-off bio does not pass block_bio_queue; the bio that it
+ * was split from does (bio_chain()). */
 static __always_inline u64 path_of(struct bio *bio)
 {
 	u64 address = (u64)bio, *path;
@@ -347,10 +344,9 @@ static __always_inline u64 path_of(struct bio *bio)
 	return path ? *path : 0;
 }
 
-static __always_inline struct stack_done *done_of(void *map, const struct stack_done_key *key,
-						  u64 since)
+static __always_inline struct stack_done *done_of(void *map, const struct stack_done_key *key)
 {
-	struct stack_done *done = bpf_map_lookup_elem(map, key), made = { .first_ns = since };
+	struct stack_done *done = bpf_map_lookup_elem(map, key), made = {};
 
 	if (done)
 		return done;
@@ -358,12 +354,10 @@ static __always_inline struct stack_done *done_of(void *map, const struct stack_
 	return bpf_map_lookup_elem(map, key);
 }
 
-/* @ns: 0 if it is not known */
+/* @ns: 0 if unknown */
 static __always_inline void add_done(const struct stack_done_key *key, bool write, u64 ns)
 {
-	u64 since = bpf_ktime_get_ns() - ns;
-	struct stack_done *done =
-	    epoch & 1 ? done_of(&done1, key, since) : done_of(&done0, key, since);
+	struct stack_done *done = epoch & 1 ? done_of(&done1, key) : done_of(&done0, key);
 
 	if (!done) {
 		count_loss(&stack_losses[STACK_LOSS_IOS], 1);
@@ -383,7 +377,7 @@ static __always_inline void add_done(const struct stack_done_key *key, bool writ
 	}
 }
 
-/* Sets what @key says of who made the I/O. */
+/* Sets the submitter fields of @key. */
 static __always_inline void done_for(struct stack_done_key *key, const struct blk_inflight *entry)
 {
 	key->cpu = bpf_get_smp_processor_id();
@@ -398,7 +392,7 @@ static __always_inline void done_for(struct stack_done_key *key, const struct bl
 	}
 }
 
-/* Is @op what diskstats counts as a read or a write? */
+/* Does diskstats count @op as a read or a write? */
 static __always_inline bool op_counts(u8 op)
 {
 	if (op == BLK_DISCARD || op == BLK_FLUSH || op == BLK_PASSTHROUGH)
@@ -446,27 +440,32 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 		predates = unseen_start_predates_trace(rq, done.op, direct);
 	}
 	key.dev = completing_dev(rq, entry);
+	if (predates || (filter_dev && !key.dev)) {
+		release_entry(rq, entry, &of_bio, direct);
+		return;
+	}
 	done_for(&key, entry);
-	if (!predates && !rq_latency(rq, entry, done.op, true, now, &ns, direct))
+	if (!rq_latency(rq, entry, done.op, true, now, &ns, direct))
 		ns = 0;
 	release_entry(rq, entry, &of_bio, direct);
-	if (!predates && op_counts(done.op) && !(filter_dev && !key.dev))
+	if (op_counts(done.op))
 		add_done(&key, done.op != BLK_READ, ns);
 }
 
-/* ---- entry points; cmd/blk.c says which is used when ---- */
+/* ---- entry points; cmd/block/blk.c says which is used when ---- */
 
 #include "probes/blk_entry.bpf.h"
 
-/* Each program has a slot of its own: the one before it may be preempted while it reads a stack. */
-TP_COPIES(stk_queue, block_bio_queue, SEEN_BIO, 0,
-	  direct ? on_typed_bio(ctx, arg, SLOT_QUEUE + copy)
-		 : on_raw_bio(ctx, arg, SLOT_QUEUE + copy))
+/* Each program has a slot of its own: the program before it may be preempted while it reads a
+ * stack. */
+LONG_TP_PROGS(stk_queue, block_bio_queue, SEEN_BIO, 0,
+	      direct ? on_typed_bio(ctx, arg, SLOT_QUEUE + program)
+		     : on_raw_bio(ctx, arg, SLOT_QUEUE + program))
 QUEUE_PROG(stk_queue, block_bio_queue, 1, on_raw_bio(ctx, arg, SLOT_QUEUE))
 
 /* block_bio_remap(bio, from device, from sector) since 5.11; (queue, ...) before. */
-RAW_TP_COPIES(stk_remap_raw, block_bio_remap, SEEN_REMAP, 0,
-	      on_remap(ctx, arg, ctx[1], SLOT_REMAP + copy))
+LONG_RAW_TP_PROGS(stk_remap_raw, block_bio_remap, SEEN_REMAP, 0,
+		  on_remap(ctx, arg, ctx[1], SLOT_REMAP + program))
 QUEUE_PROG(stk_remap, block_bio_remap, 1, on_remap(ctx, arg, ctx[2], SLOT_REMAP))
 
 RAW_TP_PROGS(stk_end_raw, block_bio_complete, SEEN_BIO_END, 1, on_end_of_bio(arg))

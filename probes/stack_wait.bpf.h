@@ -4,16 +4,14 @@
 
 /*
  * iotrace stack --value wait: the time that threads are off the CPU in reads, writes, syncs and
- * page faults, by the stack that they had when they left it.  Part of probes/stack.bpf.c.
+ * page faults, by their stack when they left the CPU.  Part of probes/stack.bpf.c.
  *
- * Nothing is traced at system calls.  When a thread leaves the CPU, the registers with which it
- * came into the kernel tell whether it is in a call, in which, and whether that has its result.
- * They do not tell that of a page fault.  Its beginning is a tracepoint, or a kprobe; its end is
- * that the kernel has counted it (mm_account_fault(), since 5.9), or that the thread is elsewhere
- * in user space (after a signal).
- *
- * sched_switch runs programs with interrupts off: no other program comes between, and none is
- * skipped.
+ * Nothing is traced at system calls.  When a thread leaves the CPU, the registers of its kernel
+ * entry tell whether it is in a call, in which one, and whether the call has its result.  For a
+ * page fault they do not tell this.  Its beginning is a tracepoint or a kprobe; it has ended when
+ * the kernel has counted it (mm_account_fault(), since 5.9), or when the thread is elsewhere in
+ * user space (after a signal). sched_switch runs programs with interrupts off: no other program
+ * comes between, and none is skipped.
  */
 
 #include "probes/arch.h"
@@ -44,7 +42,7 @@ static __always_inline struct stack_fault *fault_of_cpu(void)
 	return bpf_map_lookup_elem(&page_faults, &cpu);
 }
 
-/* What of the current task decides whether it waits. */
+/* Fields of the current task that decide whether it waits. */
 struct waiting_task {
 	u64 faults;
 	u32 flags, state;
@@ -67,9 +65,9 @@ static __always_inline void read_waiting_task(struct waiting_task *to)
 	to->state = BPF_CORE_READ(task, state);
 }
 
-/* ---- what it waits in ---- */
+/* ---- the call or page fault ---- */
 
-/* Is @entry a timed call of a file that counts?  Then @wait gets what is known of it. */
+/* Is @entry a timed call on a counted file?  Then sets the known fields of @wait. */
 static __always_inline bool waits_in_call(const struct user_entry *entry, struct stack_wait *wait)
 {
 	struct inode *inode;
@@ -89,7 +87,7 @@ static __always_inline bool waits_in_call(const struct user_entry *entry, struct
 		return !check_files;
 	file = file_of_call(op, entry->regs, entry->arg);
 	if (!file)
-		return false; /* closed meanwhile, or never open */
+		return false; /* closed by now, or never open */
 	inode = real_inode(file);
 	if (!is_on_disk(inode, false) || !is_on_wanted_disk(inode))
 		return false;
@@ -98,7 +96,7 @@ static __always_inline bool waits_in_call(const struct user_entry *entry, struct
 	return true;
 }
 
-/* The file that a page fault reads is not known: with -d, which checks files, none counts. */
+/* The file of a page fault is unknown: with -d, which checks files, no page fault is counted. */
 static __always_inline bool waits_in_fault(u64 task, const struct user_entry *entry, u64 faults,
 					   struct stack_wait *wait)
 {
@@ -128,8 +126,8 @@ static __always_inline bool waits(u64 task, struct stack_wait *wait)
 
 /* ---- its stack ---- */
 
-/* Stores the current stacks for the next drain.  Returns the key by which they are found; 0: there
- * is no room. */
+/* Stores the current stacks for the next drain.  Returns the key by which they are found; 0: no
+ * room. */
 static __always_inline u64 keep_path(void *ctx, const struct stack_wait *wait)
 {
 	u32 slot = SLOT_SWITCH, buffer = epoch & 1;
@@ -208,8 +206,8 @@ static __always_inline void end_wait(u64 task, u64 now)
 
 /* ---- entry points ---- */
 
-/* sched_switch(preempt, from, to), and the state of the first since 5.18.  What leaves the CPU is
- * still the current task. */
+/* sched_switch(preempt, from, to), and the state of the first since 5.18.  The task that leaves the
+ * CPU is still the current task. */
 SEC("raw_tp/sched_switch")
 int wait_switch(u64 *ctx)
 {
@@ -218,8 +216,8 @@ int wait_switch(u64 *ctx)
 	if (stopped)
 		return 0;
 	now = bpf_ktime_get_ns();
-	/* In this order: end_wait() stores the fault of the thread that comes, begin_wait() needs
-	 * the one of the thread that goes. */
+	/* In this order: end_wait() stores the fault of the next thread, begin_wait() needs the
+	 * fault of the previous one. */
 	begin_wait(ctx, now);
 	end_wait(ctx[2], now);
 	return 0;
@@ -242,7 +240,8 @@ static __always_inline void on_page_fault(u64 regs)
 RAW_TP_PROGS(wait_fault, page_fault_user, SEEN_PAGE_FAULT, 0, on_page_fault(ctx[1]))
 
 /* For kernels without that tracepoint (arm64).  A fault in the kernel has registers, too, but no
- * thread is in user space at its address; with none it is no fault (get_user_pages()). */
+ * thread is in user space at its address; without registers it is not a fault
+ * (get_user_pages()). */
 SEC("kprobe/handle_mm_fault")
 int BPF_KPROBE(wait_fault_kp, struct vm_area_struct *vma, unsigned long address, unsigned int flags,
 	       struct pt_regs *regs)

@@ -6,8 +6,8 @@
  * The current stack, of the kernel or of user space, and its hash.
  *
  * Before including this: #define STACK_SLOTS, the number of programs that can read stacks on a CPU
- * at the same time, each of which has a slot; and STACKS_ON_UNREAD(), what is done about a stack of
- * the kernel that cannot be read.
+ * at the same time, each of which has a slot; and STACKS_ON_UNREAD(), the action for a kernel stack
+ * that cannot be read.
  */
 
 #include "probes/stacks.h"
@@ -35,7 +35,7 @@ static __always_inline struct stack_scratch *scratch_of(u32 slot)
 	return bpf_map_lookup_elem(&scratch, &slot);
 }
 
-/* Where the walker of user stacks puts the frames. */
+/* The walker of user stacks puts the frames here. */
 static __always_inline u64 *unwind_frames(u32 slot)
 {
 	struct stack_scratch *at = scratch_of(slot);
@@ -48,20 +48,20 @@ static __always_inline u64 *unwind_frames(u32 slot)
 #include "probes/unwind.bpf.h"
 
 /*
- * Most stacks are not deep, and the kernel zeroes the rest of the buffer that it is given.  So it
- * first gets a small part of it, and all of it only when that is full.
+ * Most stacks are not deep, and the kernel zeroes the rest of the buffer.  So it first gets a small
+ * part of the buffer, and all of it only if that part is full.
  */
 #define FIRST_DEPTH 40
 
-/* The kernel's stack has the program and what called it: less is what the registers of another task
- * give (arm64 takes their address for a frame), in bytes. */
+/* The kernel's stack includes the program and its caller: a stack with fewer bytes comes from the
+ * registers of another task (arm64 takes their address for a frame). */
 #define LEAST_KERNEL ((long)(2 * sizeof(u64)))
 
 /*
- * A program of a tracepoint gets the registers to begin at from one of three places of its CPU
- * (bpf_raw_tp_nest_level), which tasks that are preempted meanwhile keep, or another task on that
- * CPU overwrites (7.0).  Without them the kernel begins here, at frames that are left out with
- * those of tracing, and leaves those of the scheduler out.
+ * A program at a tracepoint gets its start registers from one of three slots of its CPU
+ * (bpf_raw_tp_nest_level).  Preempted tasks keep their slot, or another task on that CPU overwrites
+ * it (7.0).  Without registers the kernel begins here, at frames that are removed with the frames
+ * of tracing, and leaves out the frames of the scheduler.
  */
 static __always_inline long read_frames(void *ctx, struct stack_frames *to, u64 flags)
 {
@@ -69,25 +69,28 @@ static __always_inline long read_frames(void *ctx, struct stack_frames *to, u64 
 
 	if (size >= (long)(FIRST_DEPTH * sizeof(u64)))
 		size = bpf_get_stack(ctx, to->ip, sizeof(to->ip), flags);
-	if (has_backups && size < (flags & BPF_F_USER_STACK ? 0 : LEAST_KERNEL))
+	if (has_spares && size < (flags & BPF_F_USER_STACK ? 0 : LEAST_KERNEL))
 		size =
 		    bpf_get_task_stack(bpf_get_current_task_btf(), to->ip, sizeof(to->ip), flags);
 	return size;
 }
 
-/* Of user space by tables if there are any; else the kernel follows frame pointers. */
+/* User stacks by tables if available; otherwise the kernel follows frame pointers. */
 static __always_inline long read_user_frames(void *ctx, struct stack_frames *to, u32 slot)
 {
 	long n = unwinds ? unwind_user(slot) : -1;
 
-	if (n < 0)
-		return read_frames(ctx, to, BPF_F_USER_STACK);
+	if (n < 0) {
+		n = read_frames(ctx, to, BPF_F_USER_STACK);
+		if (n > 0)
+			n = unwind_locate(slot, (u32)n / sizeof(u64));
+	}
 	return n * (long)sizeof(u64);
 }
 
-/* Makes the two hashes of the first @n frames.  Their multipliers differ: stacks that collide in
- * one do not in the other.  Global: the verifier looks at it once, not once for each way to read a
- * stack. */
+/* Computes the two hashes of the first @n frames.  Their multipliers differ: stacks that collide in
+ * one do not in the other.  A global function: the verifier checks it once, not once for each way
+ * to read a stack. */
 __attribute__((noinline)) int hash_frames(u32 slot, u32 which, u32 n)
 {
 	struct stack_scratch *at = scratch_of(slot);

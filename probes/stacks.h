@@ -2,11 +2,11 @@
 #ifndef IOTRACE_PROBES_STACKS_H
 #define IOTRACE_PROBES_STACKS_H
 
-/* Stacks, as programs and user space share them. */
+/* Stacks, as shared by programs and user space. */
 
 #include <linux/types.h>
 
-/* As deep as the kernel walks unless kernel.perf_event_max_stack says more. */
+/* The kernel's own limit, unless kernel.perf_event_max_stack is higher. */
 #define STACK_DEPTH 127
 
 /* Identifies a stack in the maps: two independent hashes of all frames, seeded at random by user
@@ -15,8 +15,8 @@ struct stack_id {
 	__u64 hash[2];
 };
 
-#define STACK_NONE 0 /* hash[0]: not wanted, or there is none */
-#define STACK_LOST 1 /* hash[0]: no room for its frames, or they could not be read */
+#define STACK_NONE 0 /* hash[0]: not requested, or no stack */
+#define STACK_LOST 1 /* hash[0]: no room for its frames, or unreadable */
 
 /* Leaf first; a 0 ends them. */
 struct stack_frames {

@@ -27,7 +27,7 @@ enum call_syscall {
 	SYSCALL_OPEN, /* from here on: not in the table of all layers */
 	SYSCALL_OPENAT,
 	SYSCALL_OPENAT2,
-	SYSCALL_SENDFILE, /* these wait for what is no file, too: sockets, pipes, idle rings */
+	SYSCALL_SENDFILE, /* these also wait for sockets, pipes, idle rings */
 	SYSCALL_SPLICE,
 	SYSCALL_IO_SUBMIT,
 	SYSCALL_IO_GETEVENTS,
@@ -38,7 +38,7 @@ enum call_syscall {
 
 #define SYSCALL_NUMBERS 512 /* a power of two; calls with higher numbers are not timed */
 
-/* Does @op name its file by a descriptor, its first argument? */
+/* Is the first argument of @op the descriptor of its file? */
 static inline bool syscall_has_fd(__u32 op)
 {
 	return (op != SYSCALL_SYNC && op != SYSCALL_MSYNC && op < SYSCALL_OPEN) ||

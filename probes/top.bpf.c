@@ -2,16 +2,17 @@
 /*
  * iotrace top: block I/O by process, operation and disk.  Requests are followed from submission
  * over issue to completion, and counted at completion.  With --bio the bios of bio-based devices
- * (dm, md, zram, multipath) are followed too, from being queued to their end.
+ * (dm, md, zram, multipath) are followed too, from queueing to completion.
  */
 #include "probes/blk.bpf.h"
 #include "probes/blk_bio_devices.bpf.h"
+#include "probes/file_names.bpf.h"
 #include "probes/hist.bpf.h"
 #include "probes/top.h"
 
 const volatile bool bio_mode = false;
 const volatile bool by_disk = true;
-const volatile bool by_submitter = true; /* by anything that is known of it */
+const volatile bool by_submitter = true; /* by any property of the submitter */
 const volatile bool extended = false;	 /* errors, maxima, slots */
 
 /*
@@ -26,8 +27,8 @@ struct {
 } rows0 SEC(".maps"), rows1 SEC(".maps");
 
 /*
- * The rows that find a place, which the hash of the key chooses; by CPU and buffer.  They are found
- * without a call.
+ * Rows with a slot, which the hash of the key chooses; by CPU and buffer.  They are found without a
+ * call.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -39,9 +40,18 @@ struct {
 
 const volatile bool has_row_places = false;
 
+/* By TOP_OTHERS_INDEX(): these rows always have room, so that nothing is lost. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set before loading, with by_file */
+	__type(key, u32);
+	__type(value, struct top_value);
+} others SEC(".maps");
+
 /*
- * The times of rows.  A row gets its slots when it is made, and user space gives them back to
- * free_slots when it has drained it.
+ * The times of rows.  A row gets its slots when it is made; user space returns them to free_slots
+ * when it has drained the row.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -57,7 +67,7 @@ struct {
 	__type(value, u32);
 } free_slots SEC(".maps");
 
-/* Takes slots for a row that is made: their number, and 1; 0: there are none. */
+/* Takes slots for a new row: returns their number plus 1; 0: no free slots. */
 static __always_inline u32 take_slots(void)
 {
 	u32 number = 0;
@@ -69,7 +79,11 @@ static __always_inline struct top_place *place_of_row(const struct top_key *key,
 {
 	const u64 *word = (const void *)key;
 	u64 hash = (word[0] ^ word[1] ^ word[2] ^ word[3] << 16) * 0x9e3779b97f4a7c15ull;
-	u32 index = TOP_PLACE_INDEX(key->cpu, now) | hash >> (64 - TOP_PLACE_BITS);
+	u32 index;
+
+	if (by_file)
+		hash = (hash ^ word[4] ^ word[5] ^ word[6]) * 0x9e3779b97f4a7c15ull;
+	index = TOP_PLACE_INDEX(key->cpu, now) | hash >> (64 - TOP_PLACE_BITS);
 
 	return bpf_map_lookup_elem(&row_places, &index);
 }
@@ -78,11 +92,13 @@ static __always_inline bool same_key(const struct top_key *a, const struct top_k
 {
 	const u64 *x = (const void *)a, *y = (const void *)b;
 
+	if (by_file && (x[4] ^ y[4]) | (x[5] ^ y[5]) | (x[6] ^ y[6]))
+		return false;
 	return !((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3]));
 }
 
-/* The place of @key, if it has or gets one.  take_claim() has a place made by one program of this
- * CPU; one that interrupts it before the key is there uses the hash map, and user space adds the
+/* The slot of @key, if it has or gets one. take_claim() lets one program of this CPU make a row; a
+ * program that interrupts it before the key is written uses the hash map, and user space adds the
  * two. */
 static __always_inline struct top_place *placed_row(const struct top_key *key, u32 now)
 {
@@ -152,11 +168,19 @@ static __always_inline void add_to(struct top_value *row, u64 io, u64 bytes, u64
 		add32(&row->errors, 1, alone);
 }
 
-static __always_inline void add(struct top_key *key, u64 io, u64 bytes, u64 ns, bool failed)
+static __always_inline struct top_value *others_of(const struct top_key *key, u32 now)
+{
+	u32 index = TOP_OTHERS_INDEX(key->cpu, now, key->op);
+
+	return bpf_map_lookup_elem(&others, &index);
+}
+
+/* @now: the epoch. */
+static __always_inline void add_at(struct top_key *key, u64 io, u64 bytes, u64 ns, bool failed,
+				   u32 now)
 {
 	struct top_place *place = NULL;
 	struct top_value *row;
-	u32 now = epoch;
 
 	if (!begin_ns) /* free_slots is not filled yet */
 		return;
@@ -164,6 +188,12 @@ static __always_inline void add(struct top_key *key, u64 io, u64 bytes, u64 ns, 
 		key->dev = 0;
 	key->cpu = bpf_get_smp_processor_id();
 	barrier_var(now);
+	if (by_file && key->file.kind == FILE_OTHERS) {
+		row = others_of(key, now);
+		if (row)
+			add_to(row, io, bytes, ns, failed, false);
+		return;
+	}
 	if (has_row_places)
 		place = placed_row(key, now);
 	if (place && begin_alone(&place->busy)) {
@@ -171,16 +201,23 @@ static __always_inline void add(struct top_key *key, u64 io, u64 bytes, u64 ns, 
 		end_alone(&place->busy);
 		return;
 	}
-	if (place && has_backups)
+	if (place && has_spares)
 		row = &place->value;
 	else
 		row = now & 1 ? row_of(&rows1, key) : row_of(&rows0, key);
+	if (by_file && !row)
+		row = others_of(key, now);
 	if (!row) {
 		count_loss(&losses[LOSS_ROWS_FULL], io);
 		count_loss(&losses[LOSS_ROWS_BYTES], bytes);
 		return;
 	}
 	add_to(row, io, bytes, ns, failed, false);
+}
+
+static __always_inline void add(struct top_key *key, u64 io, u64 bytes, u64 ns, bool failed)
+{
+	add_at(key, io, bytes, ns, failed, epoch);
 }
 
 static __always_inline void key_of(const struct blk_inflight *entry, struct top_key *key)
@@ -203,8 +240,73 @@ static __always_inline void on_lost_completion(struct blk_inflight *entry)
 
 	if (entry->known)
 		key_of(entry, &key);
+	if (by_file && has_data(entry->op))
+		key.file.kind = FILE_UNREAD;
 	add(&key, 1, entry->bytes, 0, entry->failed);
 	entry->failed = 0;
+}
+
+/* ---- files ---- */
+
+/* What one bio of a request adds: the operation, and these. */
+enum part_flag {
+	PART_COUNTS = 1 << 8, /* the request itself */
+	PART_FAILED = 1 << 9,
+	PART_EPOCH = 1 << 10, /* the epoch's lowest bit */
+};
+
+/* Adds @bytes_dev >> 32 bytes of the disk in the lower half to the file of @bio (0: it is not
+ * known) of request @rq.  Global functions: the verifier checks them once.
+ * Always 0. */
+__attribute__((noinline)) int add_part(u64 rq, u64 bio, u64 bytes_dev, u64 ns, u32 flags)
+{
+	struct top_key key = { .dev = bytes_dev, .op = flags & 0xff };
+	struct blk_inflight *entry;
+
+	if (!by_file)
+		return 0;
+	entry = entry_of(rq);
+	if (entry && entry->known)
+		key_of(entry, &key);
+	key.file.kind = FILE_UNREAD;
+	if (bio)
+		find_file((struct bio *)bio, &key.file, flags & PART_EPOCH);
+	add_at(&key, flags & PART_COUNTS ? 1 : 0, bytes_dev >> 32, ns, flags & PART_FAILED,
+	       !!(flags & PART_EPOCH));
+	return 0;
+}
+
+#define PARTS_MAX 256
+
+/* Adds @bytes of request @rq, of which the completion that is going on has @step, each bio's to its
+ * file.  The request, with its time, is its first bio's. */
+__attribute__((noinline)) int add_parts(u64 rq, u64 bytes_step, u64 ns, u32 flags, u32 dev)
+{
+	u32 bytes = bytes_step >> 32, step = bytes_step, size;
+	struct bio *bio;
+
+	if (!by_file)
+		return 0;
+	if (epoch & 1)
+		flags |= PART_EPOCH;
+	bio = BPF_CORE_READ((struct request *)rq, bio);
+	for (int i = 0; i < PARTS_MAX; i++) {
+		if (!bio || (i && !step))
+			break;
+		size = BPF_CORE_READ(bio, bi_iter.bi_size);
+		if (size > step)
+			size = step;
+		add_part(rq, (u64)bio, (u64)size << 32 | dev, ns, flags);
+		flags &= ~(PART_COUNTS | PART_FAILED);
+		ns = 0;
+		step -= size;
+		bytes -= size;
+		bio = BPF_CORE_READ(bio, bi_next);
+	}
+	/* More bios than that, or steps that were missed. */
+	if (bytes || flags & PART_COUNTS)
+		add_part(rq, 0, (u64)bytes << 32 | dev, ns, flags);
+	return 0;
 }
 
 /* ---- bio-based devices ---- */
@@ -213,8 +315,12 @@ static __always_inline void on_bio_done(const struct blk_inflight *bio, u64 ns)
 {
 	struct top_key key = { .dev = bio->dev, .op = bio->op };
 
+	u32 now = epoch;
+
 	key_of(bio, &key);
-	add(&key, 1, bio->bytes, ns, bio->failed);
+	if (by_file && bio->bytes && has_data(bio->op))
+		find_file((struct bio *)bio->bio, &key.file, now & 1);
+	add_at(&key, 1, bio->bytes, ns, bio->failed, now);
 }
 
 static __always_inline void on_bio_queue(struct bio *bio, const bool direct)
@@ -235,12 +341,14 @@ static __always_inline void on_bio_queue(struct bio *bio, const bool direct)
 		made.op = BLK_SYNC;
 	if (!read_submitter(&made, bio, made.op))
 		return;
+	if (by_file)
+		made.bio = address_of(bio, direct);
 	follow_bio((u64)bio, &made);
 }
 
 /* ---- requests ---- */
 
-/* Did it fail, or a part of it before? */
+/* Did the request, or an earlier part of it, fail? */
 static __always_inline bool has_failed(struct blk_inflight *entry, bool failed, bool final)
 {
 	if (!entry)
@@ -250,13 +358,66 @@ static __always_inline bool has_failed(struct blk_inflight *entry, bool failed, 
 	return failed;
 }
 
+/* What a step of a completion adds. */
+struct step {
+	u64 ns; /* 0: not the last one, or unknown */
+	u32 bytes;
+	bool counts, failed; /* of the request, which is complete */
+};
+
+/* Sets @key and @step, and forgets the request if it is complete; false: nothing is counted.  A
+ * function of its own: its part of the stack is used again for the row. */
+static __always_inline bool end_step(struct request *rq, bool failed, struct blk_done *done,
+				     u64 now, struct top_key *key, struct step *step,
+				     const bool direct)
+{
+	struct blk_inflight of_bio, *entry = completing_entry(rq, &of_bio, direct);
+	bool in_parts = false;
+
+	if (!(entry && entry->known) &&
+	    (filters_submitters() || unseen_start_predates_trace(rq, done->op, direct))) {
+		if (done->final)
+			release_entry(rq, entry, &of_bio, direct);
+		return false;
+	}
+	key->dev = completing_dev(rq, entry);
+	if (filter_dev && !key->dev) {
+		if (done->final)
+			release_entry(rq, entry, &of_bio, direct);
+		return false;
+	}
+	key->op = done->op;
+	if (entry && entry->known)
+		key_of(entry, key);
+	step->bytes = step_bytes(entry, done);
+	step->counts = done->final;
+	step->ns = 0;
+	if (extended)
+		failed = has_failed(entry, failed, done->final);
+	step->failed = done->final && failed;
+	if (done->final && !rq_latency(rq, entry, done->op, false, now, &step->ns, direct))
+		step->ns = 0;
+	if (by_file && has_data(done->op)) {
+		in_parts = entry != &of_bio;
+		key->file.kind = FILE_UNREAD;
+	}
+	if (in_parts)
+		add_parts(load_scalar_rq(rq), (u64)step->bytes << 32 | done->bytes, step->ns,
+			  done->op | (step->counts ? PART_COUNTS : 0) |
+			      (step->failed ? PART_FAILED : 0),
+			  key->dev);
+	if (done->final)
+		release_entry(rq, entry, &of_bio, direct);
+	return !in_parts;
+}
+
 static __always_inline void on_complete(struct request *rq, bool failed, u32 bytes,
 					const bool direct)
 {
 	struct blk_done done = classify(rq, bytes, direct);
-	struct blk_inflight of_bio, *entry;
 	struct top_key key = {};
-	u64 now = 0, ns = 0;
+	struct step step;
+	u64 now = 0;
 
 	fetch_place(address_of(rq, direct));
 	failed = extended && failed; /* known to the verifier without -x */
@@ -266,31 +427,8 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 		return;
 	if (done.final)
 		now = bpf_ktime_get_ns();
-	entry = completing_entry(rq, &of_bio, direct);
-	if (!(entry && entry->known) &&
-	    (filters_submitters() || unseen_start_predates_trace(rq, done.op, direct))) {
-		if (done.final)
-			release_entry(rq, entry, &of_bio, direct);
-		return;
-	}
-	key.dev = completing_dev(rq, entry);
-	if (filter_dev && !key.dev) {
-		if (done.final)
-			release_entry(rq, entry, &of_bio, direct);
-		return;
-	}
-	key.op = done.op;
-	if (entry && entry->known)
-		key_of(entry, &key);
-	bytes = step_bytes(entry, &done);
-	if (extended)
-		failed = has_failed(entry, failed, done.final);
-	if (done.final) {
-		if (!rq_latency(rq, entry, done.op, false, now, &ns, direct))
-			ns = 0;
-		release_entry(rq, entry, &of_bio, direct);
-	}
-	add(&key, done.final, bytes, ns, done.final && failed);
+	if (end_step(rq, failed, &done, now, &key, &step, direct))
+		add(&key, step.counts, step.bytes, step.ns, step.failed);
 }
 
 #include "probes/blk_cgroups.bpf.h"

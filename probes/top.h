@@ -2,6 +2,7 @@
 #ifndef IOTRACE_PROBES_TOP_H
 #define IOTRACE_PROBES_TOP_H
 
+#include "probes/bio_file.h"
 #include "probes/blk.h"
 #include "probes/hist.h"
 
@@ -13,8 +14,9 @@ struct top_key {
 	__u32 dev;
 	__u32 uid;		       /* 0 unless asked for */
 	__u8 op;		       /* enum blk_op */
-	__u8 writeback : 1, known : 2; /* known: 0: no program saw the submission */
-	__u16 cpu;		       /* whose row it is */
+	__u8 writeback : 1, known : 2; /* known: 0: the submission was missed */
+	__u16 cpu;		       /* submitter of the I/O */
+	struct file_id file;	       /* all 0 unless asked for */
 };
 
 struct top_value {
@@ -25,15 +27,15 @@ struct top_value {
 	/* -x: */
 	__u64 max_ns;
 	__u32 errors; /* of io: with an error status */
-	__u32 slots;  /* number of its struct top_slots, and 1; 0: there was no room for one */
+	__u32 slots;  /* number of its struct top_slots, plus 1; 0: no room */
 };
 
 /*
- * The rows of a CPU that are in use, as far as they have a place, in two cache lines of their own;
- * the others are in hash maps.
+ * The used rows of a CPU that have a slot, each in two cache lines of its own; the others are in
+ * hash maps.
  */
 struct top_place {
-	__u32 claims; /* as in struct blk_place */
+	__u32 claims; /* see struct blk_place */
 	__u32 made;   /* the key is there */
 	__u64 busy;   /* probes/alone.bpf.h */
 	struct top_key key;
@@ -55,7 +57,12 @@ struct top_slots {
 	__u32 counts[TOP_SLOTS];
 };
 
-_Static_assert(sizeof(struct top_key) == 32, "shared with BPF");
+/* The row of all files without room: of a CPU, a buffer and an operation. */
+#define TOP_OTHERS_BITS			 4
+#define TOP_OTHERS_INDEX(cpu, epoch, op) (((((cpu) << 1) | ((epoch)&1)) << TOP_OTHERS_BITS) | (op))
+
+_Static_assert(BLK_OPS <= 1 << TOP_OTHERS_BITS, "each has a row");
+_Static_assert(sizeof(struct top_key) == 56, "shared with BPF");
 _Static_assert(sizeof(struct top_value) == 48, "shared with BPF");
 _Static_assert(sizeof(struct top_place) == 128, "shared with BPF: whole cache lines");
 

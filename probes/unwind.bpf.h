@@ -4,22 +4,18 @@
 
 /*
  * The walker of user stacks: from the registers at the entry into the kernel, frame by frame by the
- * tables of probes/unwind.h, and by frame pointers in code that has no table.
- *
- * Which file an address belongs to is looked up in the tree of the process's mappings, without its
- * lock: a change meanwhile can make a stack end early, no more, as all that is read is checked.
+ * tables of probes/unwind.h, and by frame pointers in code without a table.  The file of an address
+ * is looked up in the tree of the process's mappings, without its lock: a concurrent change can
+ * make a stack end early, but nothing worse, since all data read is checked.
  *
  * Before including this: #define UNWIND_SLOTS, the number of programs that can walk on a CPU at the
- * same time; UNWIND_DEPTH, the number of frames; and declare unwind_frames(), where they are put.
- *
- * The functions are global, so that the verifier looks at each once; what they work on is in a map,
- * as global functions take only numbers before 5.12 (e5069b9c23b3).
+ * same time; UNWIND_DEPTH, the number of frames; and declare unwind_frames(), the place for the
+ * frames.  The functions are global, so that the verifier checks each once; their data is in a map,
+ * since global functions take only numbers before 5.12 (e5069b9c23b3).
  */
 
 #include "probes/arch.h"
 #include "probes/unwind.h"
-
-#if defined(UNWIND_REG_IP)
 
 const volatile __u32 page_shift = 12, thread_size = 16384;
 
@@ -53,25 +49,26 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, UNWIND_FILES);
-	__type(key, struct unwind_file_key);
+	__type(key, u32); /* unwind_number() */
 	__type(value, struct unwind_file);
 } unwind_files SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, UNWIND_WANTED);
-	__type(key, struct unwind_file_key);
+	__type(key, u32);
 	__type(value, struct unwind_wanted);
 } unwind_wanted SEC(".maps");
 
-/* A mapping that the stack has been in. */
+/* A mapping that the stack has passed through. */
 struct unwind_mapping {
 	u64 start, end; /* addresses */
 	u64 bias;	/* offset in the file, less the address */
 	struct unwind_file file;
+	u32 number; /* the file's; 0: frames are in memory */
 };
 
-/* The rule of an address that a walk was at: the same ones come again and again. */
+/* The rule of an address that a walk passed: the same addresses come again and again. */
 struct unwind_known {
 	u64 key; /* key_of_place() */
 	u32 generation;
@@ -89,16 +86,17 @@ struct unwind_walk {
 	u64 mm;
 	u64 ip, sp, fp, bx, aux; /* aux: link register, or rdi */
 	u64 pc;			 /* of the instruction that runs or calls */
-	u64 vma;
+	u64 vma, file;
 	struct unwind_rule rule;
-	u32 depth;
+	u32 depth;    /* words of frames */
+	u32 frame;    /* address of the last frame */
 	u32 stop;     /* enum unwind_stop */
-	u32 is_call;  /* ip is where a call returns to */
-	u32 has_aux;  /* as at the kernel's entry */
-	u32 no_sp;    /* sp is not known: UNWIND_FP_SAYS_SP */
-	u32 fp_links; /* fp was found by a frame pointer: it is one, or 0 */
-	u32 no_table; /* of the frame's file the table is not there yet */
-	u32 doubt;    /* a frame pointer was followed in code whose table is not there yet */
+	u32 is_call;  /* ip is a return address */
+	u32 has_aux;  /* values at the kernel's entry */
+	u32 no_sp;    /* sp is unknown: UNWIND_FP_SAYS_SP */
+	u32 fp_links; /* fp was found by a frame pointer: it is a frame pointer, or 0 */
+	u32 no_table; /* the table of the frame's file is not loaded yet */
+	u32 doubt;    /* a frame pointer was followed in code whose table is not loaded yet */
 	u32 at, next; /* mapping in use; the one to be replaced next */
 	struct unwind_mapping mappings[UNWIND_CACHED];
 	struct unwind_known known[UNWIND_KNOWN];
@@ -106,8 +104,10 @@ struct unwind_walk {
 	u32 lo, hi;
 	u64 window[UNWIND_WINDOW];
 	u64 node[32];
+#if defined(UNWIND_REG_IP)
 	struct unwind_regs regs;
-	/* No room on the stack: 5.10 and 6.1 allow a chain of calls 512 bytes. */
+#endif
+	/* Not on the stack: 5.10 and 6.1 allow a chain of calls 512 bytes. */
 	struct unwind_file_key key;
 	struct unwind_wanted wanted;
 };
@@ -144,7 +144,7 @@ __attribute__((noinline)) int unwind_vma_rb(u32 slot)
 	struct mm_struct *mm;
 	struct rb_node *node;
 
-	/* It is looked at on all kernels, called or not. */
+	/* Verified on all kernels, called or not. */
 	if (!w || !bpf_core_field_exists(struct mm_struct, mm_rb))
 		return 0;
 	node_at = bpf_core_field_offset(struct vm_area_struct, vm_rb);
@@ -237,36 +237,127 @@ static __always_inline void key_of_file(struct file *file, struct unwind_file_ke
 	key->dev = BPF_CORE_READ(inode, i_sb, s_dev);
 }
 
-/* What is known of the file of @vma; without an entry user space is asked for one. */
-static __always_inline u32 find_file(struct unwind_walk *w, struct vm_area_struct *vma,
-				     struct unwind_file *out)
+static __always_inline struct mount *mount_of(struct vfsmount *mnt)
+{
+	return (void *)mnt - bpf_core_field_offset(struct mount, mnt);
+}
+
+/* The path of the file at w->file, from the task's root directory on.  True: it has none, being in
+ * memory only.  A global function: only for the first stack in a file. */
+__attribute__((noinline)) int unwind_path(u32 slot)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct unwind_walk *w = walk_of(slot);
+	struct dentry *dentry, *parent, *root;
+	struct mount *mount, *below;
+	struct vfsmount *root_mount;
+	struct file *file;
+	long bytes;
+	u32 i;
+
+	if (!w)
+		return 0;
+	w->wanted.path_bytes = w->lo = 0;
+	file = (void *)w->file;
+	mount = mount_of(BPF_CORE_READ(file, f_path.mnt));
+	dentry = BPF_CORE_READ(file, f_path.dentry);
+	root = BPF_CORE_READ(task, fs, root.dentry);
+	root_mount = BPF_CORE_READ(task, fs, root.mnt);
+	for (i = 0; i < UNWIND_PARTS; i++) {
+		u32 at = w->lo;
+
+		if (dentry == root && mount == mount_of(root_mount))
+			break;
+		if (dentry == BPF_CORE_READ(mount, mnt.mnt_root)) {
+			below = BPF_CORE_READ(mount, mnt_parent);
+			if (below == mount)
+				break;
+			dentry = BPF_CORE_READ(mount, mnt_mountpoint);
+			mount = below;
+			continue;
+		}
+		parent = BPF_CORE_READ(dentry, d_parent);
+		if (parent == dentry)
+			return 1;
+		if (at > UNWIND_PATH)
+			return 0;
+		bytes = bpf_probe_read_kernel_str(w->wanted.path + at, UNWIND_PART_MAX,
+						  BPF_CORE_READ(dentry, d_name.name));
+		if (bytes <= 0)
+			return 0;
+		w->lo = at + (u32)bytes;
+		dentry = parent;
+	}
+	if (i < UNWIND_PARTS)
+		w->wanted.path_bytes = w->lo;
+	return 0;
+}
+
+/* Asks user space about the file of w->key. */
+static __always_inline void want_file(struct unwind_walk *w, u32 slot, struct file *file,
+				      u32 number, struct unwind_file *made)
+{
+	*made = (struct unwind_file){ .key = w->key, .state = UNWIND_IS_WANTED };
+	w->file = (u64)file;
+	w->wanted.path_bytes = 0;
+	if (file)
+		made->in_memory = unwind_path(slot);
+	if (bpf_map_update_elem(&unwind_files, &number, made, BPF_NOEXIST))
+		return; /* another CPU is asking, or there is no room */
+	w->wanted.key = w->key;
+	w->wanted.in_memory = made->in_memory;
+	w->wanted.address = w->pc;
+	w->wanted.pid = bpf_get_current_pid_tgid() >> 32;
+	/* Without room the next stack asks again. */
+	if (bpf_map_update_elem(&unwind_wanted, &number, &w->wanted, BPF_ANY))
+		bpf_map_delete_elem(&unwind_files, &number);
+}
+
+static __always_inline bool is_same_file(const struct unwind_file_key *a,
+					 const struct unwind_file_key *b)
+{
+	return a->ino == b->ino && a->size == b->size && a->dev == b->dev;
+}
+
+/* The entry of the file of @vma; without an entry, user space is asked to make one. */
+static __always_inline void find_file(struct unwind_walk *w, u32 slot, struct vm_area_struct *vma,
+				      struct unwind_mapping *m)
 {
 	struct file *file = BPF_CORE_READ(vma, vm_file);
 	struct unwind_file_key *key = &w->key;
 	struct unwind_file *known;
+	u32 number;
 
+	m->number = 0;
+	m->file.state = UNWIND_NO_TABLE;
 	key->size = key->dev = 0;
-	if (file) {
+	if (file)
 		key_of_file(file, key);
-	} else if (BPF_CORE_READ(vma, vm_ops)) {
+	else if (BPF_CORE_READ(vma, vm_ops))
 		key->ino = UNWIND_VDSO; /* special_mapping_vmops */
-	} else {
-		out->state = UNWIND_NO_TABLE;
-		return UNWIND_WHOLE;
-	}
-	known = bpf_map_lookup_elem(&unwind_files, key);
-	if (known) {
-		*out = *known;
-		return known->state == UNWIND_NO_ROOM ? UNWIND_STOP_NO_ROOM : UNWIND_WHOLE;
-	}
-	w->wanted.address = w->pc;
-	w->wanted.time_ns = bpf_ktime_get_ns();
-	w->wanted.pid = bpf_get_current_pid_tgid() >> 32;
-	bpf_map_update_elem(&unwind_wanted, key, &w->wanted, BPF_NOEXIST);
-	return UNWIND_STOP_NO_TABLE;
+	else
+		return;
+	number = unwind_number(key, seed);
+	known = bpf_map_lookup_elem(&unwind_files, &number);
+	if (!known)
+		want_file(w, slot, file, number, &m->file);
+	else
+		m->file = *known;
+	if (known && !is_same_file(&known->key, key))
+		m->file.state = UNWIND_NO_ROOM;
+	else if (!m->file.in_memory)
+		m->number = number;
 }
 
-/* The mapping that w->pc is in; NULL: none. */
+/* enum unwind_stop */
+static __always_inline u32 stop_at(const struct unwind_mapping *m)
+{
+	return m->file.state == UNWIND_IS_WANTED ? UNWIND_STOP_NO_TABLE
+	       : m->file.state == UNWIND_NO_ROOM ? UNWIND_STOP_NO_ROOM
+						 : UNWIND_WHOLE;
+}
+
+/* The mapping that contains w->pc; NULL: none. */
 static __always_inline struct vm_area_struct *find_vma(struct unwind_walk *w, u32 slot)
 {
 	struct vm_area_struct *vma;
@@ -283,8 +374,8 @@ static __always_inline struct vm_area_struct *find_vma(struct unwind_walk *w, u3
 
 struct unwind_file_key unwind_mapped_key = {};
 
-/* Run by user space: unwind_mapped_key is set for the file that is mapped at address args[0] of the
- * process that runs it.  1, or 0: there is none. */
+/* Run by user space: sets unwind_mapped_key for the file that the calling process has mapped at
+ * address args[0]. 1, or 0: no such mapping. */
 SEC("raw_tp")
 int unwind_find_key(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -324,20 +415,17 @@ __attribute__((noinline)) int unwind_map(u32 slot)
 	struct unwind_walk *w = walk_of(slot);
 	struct vm_area_struct *vma;
 	struct unwind_mapping *m;
-	u32 stop;
 
 	if (!w)
 		return UNWIND_STOP_UNMAPPED;
 	if (find_cached(w, w->pc))
-		return UNWIND_WHOLE;
+		return stop_at(&w->mappings[w->at & (UNWIND_CACHED - 1)]);
 	vma = find_vma(w, slot);
 	if (!vma || !(BPF_CORE_READ(vma, vm_flags) & VM_EXEC))
 		return UNWIND_STOP_UNMAPPED;
 	m = &w->mappings[w->next & (UNWIND_CACHED - 1)];
 	m->start = m->end = 0;
-	stop = find_file(w, vma, &m->file);
-	if (stop)
-		return stop;
+	find_file(w, slot, vma, m);
 	m->bias = -BPF_CORE_READ(vma, vm_start);
 	if (BPF_CORE_READ(vma, vm_file))
 		m->bias += BPF_CORE_READ(vma, vm_pgoff) << page_shift;
@@ -345,7 +433,79 @@ __attribute__((noinline)) int unwind_map(u32 slot)
 	m->end = BPF_CORE_READ(vma, vm_end);
 	w->at = w->next & (UNWIND_CACHED - 1);
 	w->next++;
-	return UNWIND_WHOLE;
+	return stop_at(m);
+}
+
+static __always_inline bool begin_in_mm(struct unwind_walk *w)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	u32 i;
+
+	w->at = w->next = 0;
+	for (i = 0; i < UNWIND_CACHED; i++)
+		w->mappings[i].start = w->mappings[i].end = 0;
+	w->mm = (u64)BPF_CORE_READ(task, mm);
+	return w->mm;
+}
+
+/* After @at frames: the next word is the end. */
+static __always_inline u32 end_at(u64 *frames, u64 at)
+{
+	frames[at] = UNWIND_STOP_NO_POINTER;
+	if (at + 1 < UNWIND_DEPTH)
+		frames[at + 1] = 0;
+	return at + 1;
+}
+
+/* Makes a frame of the address at frame @number. 0, or the number of frames: it is the last one. */
+__attribute__((noinline)) int unwind_locate_frame(u32 slot, u32 number)
+{
+	struct unwind_walk *w = walk_of(slot);
+	u64 *frames = unwind_frames(slot), at = number, offset;
+	const struct unwind_mapping *m;
+	u32 stop;
+
+	barrier_var(at);
+	if (!w || !frames || at >= UNWIND_DEPTH)
+		return number;
+	w->pc = frames[at] - (at != 0);
+	stop = unwind_map(slot);
+	if (stop == UNWIND_STOP_UNMAPPED && at)
+		return end_at(frames, at);
+	frames[at] = w->pc;
+	if (stop == UNWIND_STOP_UNMAPPED)
+		return 0;
+	m = &w->mappings[w->at & (UNWIND_CACHED - 1)];
+	offset = w->pc + m->bias;
+	if (m->number && !(offset >> UNWIND_OFFSET_BITS))
+		frames[at] = UNWIND_FRAME(m->number, offset);
+	return !at && w->key.ino == UNWIND_VDSO ? end_at(frames, 1) : 0;
+}
+
+/*
+ * Makes frames of the @n addresses at unwind_frames(@slot), which were found by frame pointers;
+ * returns the number of words.
+ *
+ * In a function compiled without frame pointers these are arbitrary stack contents: an address that
+ * is not code ends the stack.  So does the vdso, by which an i386 program enters the kernel: there
+ * ebp is the stack pointer, or on AMD the second argument.  A global function: otherwise the
+ * verifier checks the following code once for each depth.
+ */
+__attribute__((noinline)) int unwind_locate(u32 slot, u32 n)
+{
+	struct unwind_walk *w = walk_of(slot);
+	u32 i, last;
+
+	if (!w || !begin_in_mm(w))
+		return 0;
+	for (i = 0; i < UNWIND_DEPTH; i++) {
+		if (i >= n)
+			break;
+		last = unwind_locate_frame(slot, i);
+		if (last)
+			return last;
+	}
+	return i;
 }
 
 /* ---- tables ---- */
@@ -400,7 +560,7 @@ __attribute__((noinline)) int unwind_find_rule(u32 slot)
 	return w->lo ? UNWIND_WORD(segment, first + w->lo - 1) & 0xffff : 0;
 }
 
-/* With the generation it tells a place in a file from all others. */
+/* With the generation it identifies a location in a file uniquely. */
 static __always_inline u64 key_of_place(const struct unwind_mapping *m, u64 offset)
 {
 	return offset << 32 | m->file.table;
@@ -418,7 +578,7 @@ static __always_inline bool is_known(const struct unwind_known *known,
 	       known->generation == m->file.generation;
 }
 
-/* If it is saved, is it at the CFA or not far below it?  *bytes is raised to how far. */
+/* If it is saved, is it at the CFA or not far below it? *bytes is raised to the distance. */
 static __always_inline bool is_close(u32 how, s32 offset, u32 *bytes)
 {
 	if (how == UNWIND_SAME)
@@ -430,7 +590,7 @@ static __always_inline bool is_close(u32 how, s32 offset, u32 *bytes)
 	return true;
 }
 
-/* How far below the CFA unwind_run() has to read; 0: it does not know this kind of rule. */
+/* How far below the CFA unwind_run() has to read; 0: it does not support this kind of rule. */
 static __always_inline u32 bytes_below(const struct unwind_rule *rule)
 {
 	u32 bytes = 8;
@@ -476,10 +636,12 @@ static __always_inline u32 set_rule(struct unwind_walk *w, u32 slot)
 
 /* ---- steps ---- */
 
+#if defined(UNWIND_REG_IP)
+
 /*
- * Code without a table at an address that a call returns to: does it leave its frame at once, by
- * "add $N, %rsp; ret"?  So do the trampolines of CPython (-X perf), which leave the frame pointer
- * to those that they call.  What is read is what would run.
+ * Code without a table at a return address: does it leave its frame at once, by "add $N, %rsp;
+ * ret"?  The trampolines of CPython (-X perf) do so; they pass the frame pointer on to their
+ * callees.  The bytes read are the instructions that will run.
  */
 static __always_inline bool step_by_epilogue(struct unwind_walk *w)
 {
@@ -499,7 +661,7 @@ static __always_inline bool step_by_epilogue(struct unwind_walk *w)
 #endif
 }
 
-/* By the frame pointer: it points to its caller's, and the return address above that. */
+/* By the frame pointer: it points to its caller's, and the return address above it. */
 static __always_inline u32 step_by_pointer(struct unwind_walk *w)
 {
 	u64 fp = w->fp;
@@ -519,7 +681,7 @@ static __always_inline u32 step_by_pointer(struct unwind_walk *w)
 	return UNWIND_WHOLE;
 }
 
-/* What w->rule cannot say of itself.  enum unwind_stop. */
+/* The part that w->rule cannot describe by itself. enum unwind_stop. */
 static __always_inline u32 adapt_rule(struct unwind_walk *w)
 {
 	u64 code;
@@ -584,7 +746,7 @@ static __always_inline bool find_cfa(struct unwind_walk *w, u64 *cfa)
 	}
 }
 
-/* To the caller, by w->rule.  enum unwind_stop. */
+/* Goes to the caller, by w->rule. enum unwind_stop. */
 __attribute__((noinline)) int unwind_step(u32 slot)
 {
 	struct unwind_walk *w = walk_of(slot);
@@ -601,7 +763,7 @@ __attribute__((noinline)) int unwind_step(u32 slot)
 		return UNWIND_STOP_EXPRESSION;
 	if (w->rule.ra != UNWIND_IN_DI && !restore(cfa, fp, w->rule.ra, w->rule.ra_off, &ip))
 		return UNWIND_STOP_UNREAD;
-	/* Nobody may ever need those that are not known. */
+	/* Unknown registers may never be needed. */
 	if (!restore(cfa, fp, w->rule.fp, w->rule.fp_off, &w->fp))
 		w->fp = 0;
 	if (!restore(cfa, fp, w->rule.bx, w->rule.bx_off, &w->bx))
@@ -612,26 +774,57 @@ __attribute__((noinline)) int unwind_step(u32 slot)
 	return UNWIND_WHOLE;
 }
 
-/* No call ends where the first instruction of a function follows that no code precedes: the address
- * was put there, by makecontext(), and the frame is the outermost.  enum unwind_stop. */
+/* A return address never points to the first instruction of a function with no code before it:
+ * makecontext() put the address there, and the frame is the outermost one. enum unwind_stop. */
 __attribute__((noinline)) int unwind_without_rule(u32 slot)
 {
 	struct unwind_walk *w = walk_of(slot);
 	u64 *frames = unwind_frames(slot);
-	u64 at;
+	u64 at, pc;
 
 	if (!w || !frames)
 		return UNWIND_STOP_NO_RULE;
-	at = (u64)w->depth - 1;
+	at = w->frame;
+	pc = w->pc;
 	w->pc = w->ip;
+	barrier_var(at);
 	if (!at || at >= UNWIND_DEPTH || !unwind_find_rule(slot))
 		return UNWIND_STOP_NO_RULE;
-	frames[at] = w->ip + 1;
+	frames[at] += w->ip - pc;
 	return UNWIND_WHOLE;
 }
 
-/* Stores a frame and goes to its caller.  0, or 1: there is none, or w->stop says why it is not
- * known. */
+/* Stores the frame at w->pc, of mapping w->at, at @depth: returns the number of words. */
+static __always_inline u32 put_frame(struct unwind_walk *w, u64 *frames, u32 depth, bool is_mapped)
+{
+	const struct unwind_mapping *m = &w->mappings[w->at & (UNWIND_CACHED - 1)];
+	u64 at = depth, offset = w->pc + m->bias;
+
+	/* The mask makes this a number of its own.  If a copy is incremented and compared, Linux
+	 * 6.12.118 applies the result to the original, which loses its bounds. */
+	barrier_var(at);
+	at &= UNWIND_DEPTH;
+	barrier_var(at);
+	if (at >= UNWIND_DEPTH)
+		return 0;
+	if (!is_mapped) {
+		frames[at] = w->pc;
+		return 1;
+	}
+	if (m->number && !(offset >> UNWIND_OFFSET_BITS)) {
+		frames[at] = UNWIND_FRAME(m->number, offset);
+		return 1;
+	}
+	frames[at] = UNWIND_IN_MEMORY | (w->pc - m->start);
+	at++;
+	barrier_var(at);
+	if (at >= UNWIND_DEPTH)
+		return 1;
+	frames[at] = m->start;
+	return 2;
+}
+
+/* Stores a frame and goes to its caller. 0, or 1: no caller, or w->stop says why it is unknown. */
 __attribute__((noinline)) int unwind_frame(u32 slot)
 {
 	struct unwind_walk *w = walk_of(slot);
@@ -645,12 +838,11 @@ __attribute__((noinline)) int unwind_frame(u32 slot)
 		return 1;
 	w->pc = w->is_call ? w->ip - 1 : w->ip;
 	w->stop = unwind_map(slot);
-	/* What is no code is no frame, but for the leaf's. */
+	/* An address that is not code is not a frame, except the leaf's. */
 	if (w->stop == UNWIND_STOP_UNMAPPED && depth)
 		return 1;
-	/* User space takes one off the address of all frames but the leaf's. */
-	frames[depth] = depth ? w->pc + 1 : w->ip;
-	w->depth = depth + 1;
+	w->frame = depth;
+	w->depth = depth + put_frame(w, frames, depth, w->stop != UNWIND_STOP_UNMAPPED);
 	w->no_table = w->stop == UNWIND_STOP_NO_TABLE;
 	if (w->no_table) {
 		w->stop = UNWIND_WHOLE;
@@ -677,12 +869,13 @@ __attribute__((noinline)) int unwind_frame(u32 slot)
 			break;
 		w->doubt |= w->no_table;
 		if (!w->fp && w->fp_links)
-			return 1; /* as the ABI marks the outermost frame */
+			return 1; /* the ABI's mark of the outermost frame */
 		w->stop = step_by_pointer(w);
 		break;
 	case UNWIND_SIGNAL:
-		/* No call returns here: it is the first instruction. */
-		frames[depth] = w->ip + 1;
+		/* Not a return address: it is the first instruction. */
+		if (depth < UNWIND_DEPTH)
+			frames[depth] += w->ip - w->pc;
 		w->stop = step_over_signal(w);
 		return w->stop != 0;
 	default:
@@ -693,9 +886,9 @@ __attribute__((noinline)) int unwind_frame(u32 slot)
 }
 
 /*
- * Goes on as unwind_frame() does, through frames whose mapping and rule are known and whose
- * registers are saved close to the CFA.  These are most, and this takes a fifth of the time: no
- * function is called, and some frames are read at once.
+ * Continues like unwind_frame(), through frames with a known mapping and rule and with registers
+ * saved close to the CFA.  Most frames are like this, and this takes a fifth of the time: no
+ * function is called, and several frames are read at once.
  */
 __attribute__((noinline)) int unwind_run(u32 slot)
 {
@@ -724,7 +917,8 @@ __attribute__((noinline)) int unwind_run(u32 slot)
 		offset = pc + m->bias;
 		known = known_at(w, offset);
 		below = known->below;
-		if (m->file.state != UNWIND_HAS_TABLE || !is_known(known, m, offset) || !below)
+		if (m->file.state != UNWIND_HAS_TABLE || !m->number ||
+		    !is_known(known, m, offset) || !below)
 			break;
 		cfa = (known->rule.cfa == UNWIND_SP ? sp : fp) + known->rule.cfa_off;
 		top = cfa - window;
@@ -737,7 +931,7 @@ __attribute__((noinline)) int unwind_run(u32 slot)
 		barrier_var(depth);
 		if (depth >= UNWIND_DEPTH)
 			break;
-		frames[depth] = ip;
+		frames[depth] = UNWIND_FRAME(m->number, offset);
 		ip = UNWIND_ADDRESS(UNWIND_WORD_OF(w, top - 8));
 		if (known->rule.fp == UNWIND_SAVED)
 			fp = UNWIND_WORD_OF(w, top + known->rule.fp_off);
@@ -754,22 +948,18 @@ __attribute__((noinline)) int unwind_run(u32 slot)
 	return 0;
 }
 
-/* Is the current task one whose registers say where it is in user space?  Then its walk begins. */
+/* Do the registers of the current task say where it is in user space?  Then its walk begins. */
 __attribute__((noinline)) int unwind_begin(u32 slot)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 	struct unwind_walk *w = walk_of(slot);
-	u32 i;
 
 	if (!w)
 		return 0;
-	w->depth = w->stop = w->at = w->next = w->is_call = w->doubt = w->no_sp = 0;
+	w->depth = w->stop = w->is_call = w->doubt = w->no_sp = 0;
 	w->fp_links = 0;
 	w->has_aux = 1;
-	for (i = 0; i < UNWIND_CACHED; i++)
-		w->mappings[i].start = w->mappings[i].end = 0;
-	w->mm = (u64)BPF_CORE_READ(task, mm);
-	if (!w->mm || BPF_CORE_READ(task, flags) & (PF_KTHREAD | PF_IO_WORKER) ||
+	if (!begin_in_mm(w) || BPF_CORE_READ(task, flags) & (PF_KTHREAD | PF_IO_WORKER) ||
 	    !read_user_regs(thread_size, &w->regs))
 		return 0;
 	w->ip = UNWIND_REG_IP(&w->regs);
@@ -788,8 +978,8 @@ static __always_inline bool is_in_execve(void)
 	       BPF_CORE_READ_BITFIELD_PROBED(task, in_execve);
 }
 
-/* Behind the frames: why the stack ends early, and a 0 if there is room.  How many there are, with
- * the reason. */
+/* After the frames: why the stack ends early, and a 0 if there is room.  Returns the number of
+ * words, including the reason. */
 __attribute__((noinline)) int unwind_end(u32 slot)
 {
 	struct unwind_walk *w = walk_of(slot);
@@ -799,10 +989,10 @@ __attribute__((noinline)) int unwind_end(u32 slot)
 	if (!w || !frames)
 		return 0;
 	depth = w->depth;
-	/* The program that execve() has just replaced took its stack along. */
+	/* execve() has just replaced the program and its stack. */
 	if (w->stop == UNWIND_STOP_UNMAPPED && depth == 1 && is_in_execve())
 		return 0;
-	/* A frame pointer that a function does not keep is that of a caller further out. */
+	/* If a function does not keep the frame pointer, it belongs to a caller further out. */
 	stop = w->doubt ? UNWIND_STOP_NO_TABLE : w->stop & (STOPS_ROOM - 1);
 	barrier_var(stop);
 	if (stop)
@@ -814,8 +1004,8 @@ __attribute__((noinline)) int unwind_end(u32 slot)
 	return depth;
 }
 
-/* Puts the current user stack, leaf first, to unwind_frames(@slot), and behind it the reason if it
- * ends early.  The number of both; 0: there is none; -1: it is to be read without tables. */
+/* Stores the current user stack, leaf first, at unwind_frames(@slot), followed by the reason if it
+ * ends early.  Returns the number of both; 0: no user stack; -1: to be read without tables. */
 static __always_inline long unwind_user(u32 slot)
 {
 	u32 i;
@@ -832,7 +1022,7 @@ static __always_inline long unwind_user(u32 slot)
 	return unwind_end(slot);
 }
 
-#else /* a processor whose registers are not known here */
+#else /* a processor with unknown registers */
 
 static __always_inline long unwind_user(u32 slot)
 {

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * iotrace virtio: what goes through each virtqueue.  All functions by which a driver adds buffers
- * to a queue are hooked, at their return: a buffer for which there was no room is not counted. With
- * -x and -L the functions by which a driver gets buffers back are hooked, too.
- *
- * Where no function can be hooked, interrupts are: virtio_irq.bpf.h.
+ * iotrace virtio: the traffic of each virtqueue.  All functions by which a driver adds buffers to a
+ * queue are hooked, at their return: a buffer without room in the queue is not counted.  With -x
+ * and -L the functions by which a driver gets buffers back are hooked, too.  On kernels without
+ * function hooks, interrupts are used: virtio_irq.bpf.h.
  *
  * Counters only grow, in two banks of arrays that are mapped into user space.  User space does not
  * read them by system calls on the maps: during one the kernel runs no kprobe's program on that CPU
- * (bpf_prog_active), would miss what a driver does in an interrupt, and before 6.7 (dd8657894c11)
- * does not count that.
+ * (bpf_prog_active), would miss a driver's work in an interrupt, and before 6.7 (dd8657894c11) does
+ * not count the missed events.
  */
 #include "probes/kernel.h"
 #include "probes/virtio.h"
 #include "probes/hist.h"
-#include "probes/backup.bpf.h"
+#include "probes/spare.bpf.h"
 
 /* Options, fixed before loading. */
 const volatile bool by_driver = false, by_device = false, by_vq = false;
@@ -29,16 +28,16 @@ const volatile bool latencies = false;	     /* a histogram per queue */
  * all queues. */
 __u32 active_bank = 0;
 
-/* How often a free row was taken: rows in use have lower numbers. */
+/* How many free rows were claimed: rows in use have lower numbers. */
 __u32 rows_taken = 0;
 
 __u64 losses[VIRTIO_LOSSES] = {};
 
-/* When all programs were attached; 0: not yet, or the run is over.  So all begin and end counting
- * at one moment, though attaching and detaching takes up to a second. */
+/* When all programs were attached; 0: not yet, or the run is over.  So all programs begin and end
+ * counting at one moment, though attaching and detaching takes up to a second. */
 __u64 begin_ns = 0;
 
-/* Number of queues that were deleted: their buffers in flight can be deleted. */
+/* Number of deleted queues: their buffers in flight can be deleted. */
 __u64 queues_gone = 0;
 
 struct {
@@ -66,7 +65,7 @@ struct {
 	__type(value, struct virtio_known);
 } known SEC(".maps");
 
-/* The row of a queue, which keeps it when it is created again at another address. */
+/* The row of a queue, which it keeps when it is created again at another address. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -88,7 +87,7 @@ struct {
 	__type(value, struct virtio_queue);
 } queues SEC(".maps");
 
-/* Buffers that the device has. */
+/* Buffers owned by the device. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -110,8 +109,8 @@ static __always_inline bool same_name(const char *name, const volatile __u64 *wa
 	return !differ;
 }
 
-/* Sets q->row to the row of @q or to a free one; VIRTIO_NO_ROW when none is free.  0, or 1: to be
- * tried again. */
+/* Sets q->row to the row of @q or to a free one; VIRTIO_NO_ROW when none is free. 0, or 1: try
+ * again. */
 static __always_inline int find_row(struct virtio_queue *q, const struct virtio_names *names)
 {
 	u32 *number = bpf_map_lookup_elem(&row_numbers, &q->id), row = VIRTIO_NO_ROW;
@@ -143,7 +142,7 @@ static __always_inline int find_row(struct virtio_queue *q, const struct virtio_
 
 /*
  * Adds the queue at address @vq to `queues`: its identity, and whether it is wanted.  A global
- * function, which the verifier checks once for all callers.  0, or 1 when there is no room.
+ * function, which the verifier checks once for all callers. 0, or 1 when there is no room.
  */
 __attribute__((noinline)) int add_queue(u64 vq)
 {
@@ -241,7 +240,7 @@ static __always_inline struct virtio_queue *queue_of(u64 vq)
 
 /* ---- rows ---- */
 
-/* To be called once per event, which counts in one bank. */
+/* Called once per event, which counts in one bank. */
 static __always_inline u32 bank_now(void)
 {
 	return *(volatile u32 *)&active_bank & (VIRTIO_BANKS - 1);
@@ -265,7 +264,7 @@ struct sums {
 	u64 in_sgs, out_sgs, in_bytes, out_bytes;
 };
 
-/* Atomic: a late program, or one in an interrupt, may write meanwhile. */
+/* Atomic: a late program, or a program in an interrupt, may write at the same time. */
 static __always_inline void add_sums(struct virtio_value *row, const struct sums *s)
 {
 	if (s->in_sgs) {
@@ -278,16 +277,19 @@ static __always_inline void add_sums(struct virtio_value *row, const struct sums
 	}
 }
 
-static __always_inline void count_sums(const struct virtio_queue *q, const struct sums *s)
+/* Returns the row; NULL: no room. */
+static __always_inline struct virtio_value *count_sums(const struct virtio_queue *q,
+						       const struct sums *s)
 {
 	struct virtio_value *row = row_of(q, bank_now());
 
 	if (row) {
 		add_sums(row, s);
-		return;
+		return row;
 	}
 	count_loss(&losses[VIRTIO_LOSS_ROWS_FULL], 1);
 	count_loss(&losses[VIRTIO_LOSS_ROWS_BYTES], s->in_bytes + s->out_bytes);
+	return NULL;
 }
 
 /* ---- scatter-gather lists ---- */
@@ -301,13 +303,13 @@ static __always_inline void count_sums(const struct virtio_queue *q, const struc
 #define RUN_ENDED    (1ULL << 63)
 
 /*
- * A walk over at most RUN_ENTRIES places, and at most @room, of the list at @sg, of which at most
- * @most count.  The number of those that counted (RUN_COUNT()) and their bytes, and whether the
- * list ended; with @onward instead the address at which it goes on.  (Two walks: a global function,
- * which the verifier checks once and not for each call, returns one number, and most lists are
- * short.)
+ * Walks over at most RUN_ENTRIES entries, and at most @room, of the list at @sg, and counts at most
+ * @most of them.  Returns the number of counted entries (RUN_COUNT()) and their bytes, and whether
+ * the list ended; with @onward instead the address at which it continues.
  *
- * The body has no branch but its end: the verifier would follow each one in every round.
+ * (Two walks: a global function, which the verifier checks once and not for each call, returns one
+ * number, and most lists are short.) The body has no branch but its end: the verifier would follow
+ * each one in every round.
  */
 __attribute__((noinline)) u64 walk_run(u64 sg, u32 most, u32 room, u32 onward)
 {
@@ -354,7 +356,7 @@ __attribute__((noinline)) u64 list_bytes(u64 sg, u32 most)
 	return bytes | TRUNCATED;
 }
 
-/* The bytes of the @n lists that the array @sgs leads to. */
+/* The bytes of the @n lists in the array @sgs. */
 __attribute__((noinline)) u64 lists_bytes(u64 sgs, u32 n)
 {
 	u64 bytes = 0, cut = 0, sg, r;
@@ -446,10 +448,9 @@ static __always_inline void time_buffer(struct virtio_value *row, u32 bank,
 }
 
 /*
- * The driver got buffer @token back, of which the device has written @used bytes.
- * virtqueue_get_buf() is virtqueue_get_buf_ctx() with one argument less: the compiler makes it call
- * the other, jump to it, or inlines it.  The inner one returns first; @outer: this is the outer
- * one.
+ * The driver got buffer @token back; the device has written @used bytes to it. virtqueue_get_buf()
+ * is virtqueue_get_buf_ctx() with one argument less: the compiler makes it call the other, jump to
+ * it, or inlines it.  The inner one returns first; @outer: this is the outer one.
  */
 static __always_inline void on_got(u64 vq, u64 token, u32 used, const bool outer)
 {

@@ -6,7 +6,7 @@
 
 #define VIRTIO_NAME_SIZE 64
 #define VIRTIO_BANKS	 2	    /* of counters: the active one, and one to read */
-#define VIRTIO_NO_ROW	 0x7fffffff /* times VIRTIO_BANKS it is an index of no array */
+#define VIRTIO_NO_ROW	 0x7fffffff /* times VIRTIO_BANKS it is not an index of any array */
 
 /* A virtqueue: queue @vq of device virtio@device. */
 struct virtio_id {
@@ -20,7 +20,7 @@ struct virtio_names {
 	char vq[VIRTIO_NAME_SIZE];
 };
 
-/* The queue of a row.  A row stays with its queue; one without counts may have none. */
+/* The queue of a row.  A row stays with its queue; a row without counts may have none. */
 struct virtio_known {
 	struct virtio_names names;
 	struct virtio_id id;
@@ -28,7 +28,7 @@ struct virtio_known {
 };
 
 /* A row in one bank.  Not per CPU: a driver does not let two CPUs use a queue at the same time, so
- * that the row's cache lines move between CPUs as those of the queue do. */
+ * that the row's cache lines move between CPUs as the queue's do. */
 struct virtio_value {
 	__u64 in_sgs, out_sgs;
 	__u64 in_bytes, out_bytes;
@@ -50,8 +50,8 @@ struct virtio_queue {
 	__u64 vdev; /* vdev and name identify it: addresses are reused */
 	__u64 name;
 	__u64 born_ns; /* when it was added to the map */
-	__u64 taken;   /* token of the buffer that virtqueue_get_buf_ctx() gave back last; with
-			* interrupts: 1 once `seen` is set */
+	__u64 taken;   /* token of the buffer that virtqueue_get_buf_ctx() returned last; with
+			  interrupts: 1 once `seen` is set */
 	struct virtio_id id;
 	__u16 seen;  /* the used ring was read up to here */
 	__u8 wanted; /* by the filters */
@@ -60,7 +60,7 @@ struct virtio_queue {
 	__u32 pad2;
 };
 
-/* A buffer that the device has. */
+/* A buffer owned by the device. */
 struct virtio_buffer {
 	__u64 vq;
 	__u64 token;

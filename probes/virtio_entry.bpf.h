@@ -36,6 +36,9 @@ static __always_inline struct sums sums_of_in(u64 sg, u32 num)
 
 /* ---- fexit ---- */
 
+#define FEXIT_PROGS(name, function, event, object, run)                                            \
+	CTX_PROGS(name, "fexit/" function, event, object, run)
+
 /* virtqueue_add_sgs(vq, sgs, out_sgs, in_sgs, data, gfp) */
 static __always_inline void on_sgs_added(u64 *ctx)
 {
@@ -91,7 +94,7 @@ FEXIT_PROGS(get_ctx_fx, "virtqueue_get_buf_ctx", SEEN_GET_CTX, ctx[3],
 FEXIT_PROGS(detach_fx, "virtqueue_detach_unused_buf", SEEN_DETACH, ctx[1],
 	    on_detached(load_scalar_arg(&ctx[0]), load_scalar_arg(&ctx[1])))
 
-/* Once in a queue's life: without backups. */
+/* Once in a queue's life: without spares. */
 SEC("fentry/vring_del_virtqueue")
 int del_fe(u64 *ctx)
 {
@@ -104,14 +107,14 @@ int del_fe(u64 *ctx)
 /* A call that has not returned yet. */
 struct call {
 	u64 vq;
-	u64 token; /* of get: where the length is stored */
+	u64 token; /* of get: address of the length */
 	struct sums sums;
 	u64 counts; /* the call began while traced */
 };
 
-/* The key is the stack pointer, which no other call has at the same time, plus one of these:
- * virtqueue_get_buf() may jump to virtqueue_get_buf_ctx(), which then has the same stack pointer.
- */
+/* The key is the stack pointer, which is unique among concurrent calls, plus one of these:
+ * virtqueue_get_buf() may jump to virtqueue_get_buf_ctx(), which then has the same stack
+ * pointer. */
 enum { SLOT_ADD, SLOT_GET, SLOT_GET_CTX, SLOT_DETACH };
 
 struct {
@@ -126,8 +129,8 @@ static __always_inline void enter(struct pt_regs *regs, struct call *call, u64 s
 	u64 key = PT_REGS_SP(regs) + slot;
 	struct call *last = bpf_map_lookup_elem(&calls, &key);
 
-	/* No program saw the return of @last: the kernel has a limited number of return probes at
-	 * a time, and skips a probe that interrupts another. */
+	/* The return of @last was missed: the kernel has a limited number of return probes at a
+	 * time, and skips a probe that interrupts another. */
 	if (last && last->counts)
 		count_loss(&losses[VIRTIO_LOSS_CALLS], 1);
 	call->counts = begin_ns != 0;

@@ -3,11 +3,11 @@
 #define IOTRACE_PROBES_VIRTIO_IRQ_BPF_H
 
 /*
- * For kernels of which no function can be hooked: the tracepoint irq_handler_entry.  When a queue
- * interrupts, the buffers that the device has used are in the used ring, and the driver has not
- * taken them out yet: their descriptors are still there.  Of buffers that the driver takes out
- * without an interrupt (it polls, or the kernel skipped the program) only the number is known, from
- * the ring's index.
+ * For kernels without function hooks: the tracepoint irq_handler_entry.  When a queue interrupts,
+ * the buffers that the device has used are in the used ring, and the driver has not taken them out
+ * yet: their descriptors are still there.  Of buffers that the driver takes out without an
+ * interrupt (it polls, or the kernel skipped the program) only the number is known, from the ring's
+ * index.
  */
 
 /* Addresses of the interrupt handlers; 0: this kernel does not have it. */
@@ -80,14 +80,10 @@ static __always_inline bool walk_buffer(struct vring_virtqueue *vvq, u32 id, u64
 
 static __always_inline void count_used(struct virtio_queue *q, const struct sums *s, u32 used)
 {
-	struct virtio_value *row = row_of(q, bank_now());
+	struct virtio_value *row = count_sums(q, s);
 
-	if (!row) {
-		count_loss(&losses[VIRTIO_LOSS_ROWS_FULL], 1);
-		count_loss(&losses[VIRTIO_LOSS_ROWS_BYTES], s->in_bytes + s->out_bytes);
+	if (!row)
 		return;
-	}
-	add_sums(row, s);
 	__sync_fetch_and_add(&row->buffers, 1);
 	__sync_fetch_and_add(&row->used_bytes, used);
 }
@@ -115,7 +111,7 @@ static long next_used(u32 round, void *data)
 		return 0;
 	}
 	whole_chain = walk_buffer(vvq, id, state, &c);
-	/* Another CPU may have taken the buffer out meanwhile. */
+	/* Another CPU may have taken the buffer out in between. */
 	if (!state_data(state))
 		count_loss(&losses[VIRTIO_LOSS_REAPED], 1);
 	else if (!whole_chain)
@@ -134,8 +130,8 @@ static __always_inline bool readable(struct vring_virtqueue *vvq)
 }
 
 /*
- * The index from which on the used ring is new: where reading stopped, or where the driver is, if
- * that is further on.  *reaped: how many buffers the driver took out unseen.
+ * The index of the first new entry in the used ring: where reading stopped, or where the driver is,
+ * if that is further on. *reaped: how many buffers the driver took out unseen.
  */
 static __always_inline u16 new_from(const struct virtio_queue *q, u16 taken_out, u16 used,
 				    u16 *reaped)
@@ -223,8 +219,8 @@ static __always_inline void on_own_irq(u64 vq)
 {
 	struct virtqueue *at = (void *)vq;
 
-	/* A new device: from now on it is known how far the drivers of its other queues are, too.
-	 */
+	/* A new device: from now on the positions of the drivers of its other queues are known,
+	 * too. */
 	if (!bpf_map_lookup_elem(&queues, &vq))
 		each_queue(BPF_CORE_READ(at, vdev), false);
 	on_queue_irq(vq, true);
@@ -259,9 +255,9 @@ int irq_raw(u64 *ctx)
 }
 
 /*
- * Run by user space for the queue at address ctx[0], when counting has ended: counts what the
- * driver took out since the last interrupt.  Returns 1 when the kernel's types do not describe a
- * queue.
+ * Run by user space for the queue at address ctx[0], when counting has ended: counts the buffers
+ * that the driver took out since the last interrupt.  Returns 1 when the kernel's BTF does not
+ * describe a queue.
  */
 SEC("raw_tp")
 int irq_rest(u64 *ctx)
@@ -275,7 +271,7 @@ int irq_rest(u64 *ctx)
 
 /*
  * Run by user space, which has the sysfs directory of a virtio device open as ctx[0]: from now on
- * it is known how far the drivers of its queues are, including queues that never interrupt.
+ * the positions of the drivers of its queues are known, including queues that never interrupt.
  */
 SEC("raw_tp")
 int irq_device(u64 *ctx)

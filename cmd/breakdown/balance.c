@@ -9,16 +9,16 @@
 
 #include "core/base/clock.h"
 
-/* Of the beginning and the end: readings in which nothing completed, and how long to try for
+/* At the beginning and the end: number of readings without completions, and how long to try for
  * them. */
 #define STILL_READINGS 3
 #define READING_NS     5000000
-/* To read the statistics of a thousand disks takes some 20 ms. */
+/* Reading the statistics of a thousand disks takes some 20 ms. */
 #define LOOK_NS 500000000
 
 #define UNKNOWN UINT64_MAX
 
-/* The disks of now, of which new ones have completed @first so far.  0 or -ENOMEM: as before. */
+/* The present disks; new ones have completed @first so far. 0 or -ENOMEM: unchanged. */
 static int list_disks(struct balance *b, const struct blk_filters *f, uint64_t first)
 {
 	struct intern disks = { 0 };
@@ -48,17 +48,17 @@ static void read_disks(struct balance *b)
 
 		if (!blk_completed(intern_key(&b->disks, i), &now))
 			continue;
-		/* Fewer than before: it is another disk of that name. */
+		/* Fewer than before: it is another disk with that name. */
 		if (last != UNKNOWN)
 			b->completed += now < last ? now : now - last;
 		b->last[i] = now;
 	}
 }
 
-/* A reading of all disks, and what the programs had seen before and after it. */
+/* A reading of all disks, and the programs' counts before and after it. */
 struct reading {
 	uint64_t before, after;
-	int64_t ahead; /* how much the disks had completed more than was seen before */
+	int64_t ahead; /* how much more the disks had completed than was seen before */
 };
 
 static struct reading take_reading(struct balance *b, balance_seen *seen, void *ctx)
@@ -71,15 +71,15 @@ static struct reading take_reading(struct balance *b, balance_seen *seen, void *
 	return reading;
 }
 
-/* Is one more reading to be taken, after @n_still in which nothing completed? */
+/* Is one more reading needed, after @n_still without completions? */
 static bool goes_on(unsigned int n_still, uint64_t begin_ns)
 {
 	return n_still < STILL_READINGS && clock_mono_ns() - begin_ns < READING_NS;
 }
 
-/* The kernel counts a completion after it has called the programs: one that is between the two
- * would be a loss later on.  So of readings that are equally still the one that is furthest ahead
- * has it right. */
+/* The kernel counts a completion after it has called the programs: a completion between the two
+ * would be a loss later on.  So among readings that are equally still the one that is furthest
+ * ahead is correct. */
 static bool is_better(const struct reading *a, const struct reading *b)
 {
 	uint64_t moved_a = a->after - a->before, moved_b = b->after - b->before;
@@ -101,7 +101,7 @@ int balance_begin(struct balance *b, const struct blk_filters *f, balance_seen *
 		n_still += now.after == now.before;
 		if (is_better(&now, &best))
 			best = now;
-		/* So that a task that this one has preempted can count its completion. */
+		/* So that a task preempted by this one can count its completion. */
 		nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
 	} while (goes_on(n_still, begin_ns));
 	b->ahead = best.ahead;
@@ -114,8 +114,8 @@ void balance_disks(struct balance *b, const struct blk_filters *f)
 		(void)list_disks(b, f, 0);
 }
 
-/* One reading, which never finds too many: what has completed after a disk was read is only in what
- * was seen.  Has nothing completed meanwhile? */
+/* One reading, which never finds too many: I/O that completes after a disk was read is only in the
+ * programs' count.  Did nothing complete during it? */
 static bool look(struct balance *b, balance_seen *seen, void *ctx)
 {
 	struct reading now = take_reading(b, seen, ctx);

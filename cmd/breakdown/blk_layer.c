@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* iotrace breakdown -T blk: the block layer. */
+/* iotrace breakdown -T blk: the block layer, also with --value. */
+#include <bpf/bpf.h>
 #include <errno.h>
 #include <string.h>
 
+#include "cmd/block/base.h"
 #include "cmd/breakdown/breakdown.h"
 #include "cmd/breakdown/hists.h"
+#include "core/base/array.h"
 #include "core/system/cpus.h"
 #include "probes/breakdown_blk.skel.h"
-
-#define N(array) (sizeof(array) / sizeof((array)[0]))
+#include "probes/breakdown_value.skel.h"
 
 /* ---- attaching ---- */
 
@@ -22,9 +24,10 @@ static int resolve(struct tool_run *run, struct error *err)
 {
 	struct breakdown *b = run->ctx;
 
-	/* With -Q for all, without for what is never issued (an fsync). */
+	/* With -Q for all, without it for requests that are never issued (an fsync). */
 	b->blk.own_start = blk_iostats_off(b->o.filters.disk.whole);
 	b->blk.n_cpus = cpus_possible();
+	b->blk.rows = b->o.value ? VALUE_ROWS : BLK_OPS;
 	b->blk.balances = !run->check && b->o.queued && !wants_submitters(b) && !blk_has_paths();
 	return breakdown_check_disk(&b->o, err);
 }
@@ -33,7 +36,7 @@ static unsigned int wants(const struct breakdown *b)
 {
 	const struct breakdown_options *o = &b->o;
 	bool track = o->args.command && !o->args.all;
-	/* Without -Q for the time, else to follow it. */
+	/* Without -Q for the time, otherwise to follow it. */
 	unsigned int events = b->blk.balances ? WANT_COMPLETE : WANT_ISSUE;
 
 	if (wants_submitters(b))
@@ -57,10 +60,22 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 			  out);
 }
 
-/* With those that stand for all CPUs. */
+/* Including the ones shared by all CPUs. */
 static uint32_t n_hists(const struct blk_layer *layer)
 {
-	return HIST_INDEX(layer->n_cpus + 1, 0, 0);
+	return HIST_INDEX(layer->rows, layer->n_cpus + 1, 0, 0);
+}
+
+static bool has_streams(const struct breakdown_options *o)
+{
+	return o->value == VALUE_DISTANCE || o->value == VALUE_GAP;
+}
+
+/* For STREAMS of them, whatever the CPUs keep free for themselves. */
+static uint32_t streams_room(const struct breakdown *b)
+{
+	return b->o.args.map_keys ? b->o.args.map_keys
+				  : blk_owners_room(b->blk.n_cpus, STREAMS / 2);
 }
 
 static int configure(struct tool_run *run, struct tool_object *object)
@@ -69,7 +84,7 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	const struct args *args = &b->o.args;
 	const struct probe_option options[] = {
 		{ "n_cpus", b->blk.n_cpus },
-		{ "queued", b->o.queued },
+		{ b->o.value ? "value" : "queued", b->o.value ? b->o.value : b->o.queued },
 		{ "own_start", b->blk.own_start },
 		{ "balance", b->blk.balances },
 		{ "unit_ns", b->o.unit->ns },
@@ -81,8 +96,8 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "want_cgroup", keys_of_cgroup(b->o.by) },
 		{ "by_user", keys_have(b->o.by, KEY_USER) },
 	};
-	/* As large as this machine needs, or, if no program of this run uses it, as small as it
-	 * can be. */
+	/* As large as this machine needs or, if no program of this run uses it, as small as
+	 * possible. */
 	const struct probe_map maps[] = {
 		{ "hists", n_hists(&b->blk) },
 		{ "cpus", b->blk.n_cpus },
@@ -100,7 +115,13 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		  blk_owners_entries(run->object.hooks, args, b->o.filters.disk.whole) },
 	};
 
-	return tool_configure(object, options, N(options), maps, N(maps));
+	const struct probe_map own[] = {
+		{ "streams", has_streams(&b->o) ? streams_room(b) : 1 },
+		{ "depths", b->o.value == VALUE_DEPTH ? 0 : 1 },
+	};
+	int r = tool_configure(object, options, ARRAY_SIZE(options), maps, ARRAY_SIZE(maps));
+
+	return r || !b->o.value ? r : tool_configure(object, NULL, 0, own, ARRAY_SIZE(own));
 }
 
 static int attached(struct tool_run *run, struct error *err)
@@ -113,7 +134,7 @@ static int attached(struct tool_run *run, struct error *err)
 	if (r)
 		return r;
 	b->keyed.other = layer->hists;
-	b->keyed.n_rows = BLK_OPS;
+	b->keyed.n_rows = layer->rows;
 	if (layer->balances) {
 		const struct breakdown_blk_bpf *skel = run->object.skel;
 
@@ -125,12 +146,12 @@ static int attached(struct tool_run *run, struct error *err)
 	return r;
 }
 
-/* ---- what is counted ---- */
+/* ---- counts ---- */
 
-/* Do the kernel's I/O statistics count those in the histogram of @op, too (count_unlisted())? */
+/* Do the kernel's I/O statistics also count the I/O in the histogram of @op (count_unlisted())? */
 static bool is_in_statistics(const struct tool_run *run, uint32_t op)
 {
-	return op != BLK_PASSTHROUGH || run->flags.io_stat;
+	return op != BLK_PASSTHROUGH || block_of(run)->flags.io_stat;
 }
 
 static uint64_t seen_in(const struct probe_hist *hist)
@@ -173,12 +194,12 @@ static int begin(struct tool_run *run, struct error *err)
 	return r;
 }
 
-/* What is done while the disk of -d is gone the programs do not count. */
+/* The programs do not count I/O while the disk of -d is gone. */
 static void on_disks(struct tool_run *run)
 {
 	struct breakdown *b = run->ctx;
 
-	if (run->disk_gone || (b->blk.balances && blk_has_paths()))
+	if (block_of(run)->disk_gone || (b->blk.balances && blk_has_paths()))
 		balance_free(&b->blk.balance);
 	else
 		balance_disks(&b->blk.balance, &b->o.filters);
@@ -190,7 +211,7 @@ static void stop(struct tool_run *run)
 
 	tool_look(run);
 	tool_count_loss(run, LOSS_NO_END, balance_end(&b->blk.balance, seen, run));
-	tool_sweep(run, NULL);
+	block_sweep(run, NULL);
 }
 
 static void take(struct hist *to, struct blk_hist *from, bool unit_slots)
@@ -209,21 +230,22 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 	bool unit_slots = hists_unit_slots(&b->o);
 
 	(void)err;
-	for (uint32_t op = 0; op < BLK_OPS; op++) {
-		struct hist *hist = &layer->hists[op].hist;
+	for (uint32_t row = 0; row < layer->rows; row++) {
+		struct hist *hist = &layer->hists[row].hist;
 		uint64_t before = hist->count;
 
 		for (uint32_t cpu = 0; cpu <= layer->n_cpus; cpu++)
-			take(hist, &mapped[HIST_INDEX(cpu, (uint32_t)inactive, op)], unit_slots);
-		if (is_in_statistics(run, op))
+			take(hist, &mapped[HIST_INDEX(layer->rows, cpu, (uint32_t)inactive, row)],
+			     unit_slots);
+		if (layer->balances && is_in_statistics(run, row))
 			layer->drained += hist->count - before;
 	}
-	for (size_t op = 0; !unit_slots && op < BLK_OPS; op++)
-		hist_log2_from_fine(&layer->hists[op].hist);
+	for (size_t row = 0; !unit_slots && row < layer->rows; row++)
+		hist_log2_from_fine(&layer->hists[row].hist);
 	return breakdown_drain_keyed(run, inactive);
 }
 
-/* Between two outputs: the maps shall not fill up, however long the interval. */
+/* Between two outputs: the maps must not fill up, however long the interval. */
 static int collect(struct tool_run *run, struct error *err)
 {
 	if (((struct breakdown *)run->ctx)->o.by)
@@ -237,12 +259,13 @@ static size_t fill(const struct breakdown *b, const struct hist_row *const *cell
 {
 	size_t n = 0;
 
-	(void)b;
-	for (uint32_t op = 0; op < BLK_OPS; op++) {
-		if (!cells[op] || !cells[op]->hist.count)
+	for (uint32_t row = 0; row < b->blk.rows; row++) {
+		if (!cells[row] || !cells[row]->hist.count)
 			continue;
-		breakdown_row_fill(&rows[n], "blk", blk_op_name(op), &cells[op]->hist);
-		rows[n++].place = op;
+		breakdown_row_fill(&rows[n], "blk", blk_op_name(b->o.value ? row / 2 : row),
+				   &cells[row]->hist);
+		value_row_fill(&rows[n], b->o.value, row % 2);
+		rows[n++].place = row;
 	}
 	return n;
 }
@@ -252,6 +275,36 @@ static int rows(struct tool_run *run, struct recording_interval *out, struct err
 	struct breakdown *b = run->ctx;
 
 	tool_count_loss(run, LOSS_NO_END, balance_missed(&b->blk.balance, seen, run));
+	return breakdown_rows(run, fill, out, err);
+}
+
+/* Streams that are not in their map any more.  It is not read while it has room for all.  A stream
+ * that is evicted meanwhile may hide others until the next output, the last of which is exact. */
+static void count_evicted(struct tool_run *run)
+{
+	struct breakdown *b = run->ctx;
+	const uint64_t *at = tool_variable(run, "streams_made", sizeof(*at));
+	uint64_t made = __atomic_load_n(at, __ATOMIC_RELAXED), left = 0;
+	uint32_t room = streams_room(b);
+	struct hist_key key, *before = NULL;
+	int fd = tool_map(run, "streams");
+
+	if (!b->o.args.map_keys && made <= STREAMS / 2)
+		return;
+	while (left < room && !bpf_map_get_next_key(fd, before, &key)) {
+		before = &key;
+		left++;
+	}
+	if (made < left + b->blk.evicted)
+		return;
+	tool_count_loss(run, BLK_LOSS_ROWS, made - left - b->blk.evicted);
+	b->blk.evicted = made - left;
+}
+
+static int value_rows(struct tool_run *run, struct recording_interval *out, struct error *err)
+{
+	if (has_streams(&((struct breakdown *)run->ctx)->o))
+		count_evicted(run);
 	return breakdown_rows(run, fill, out, err);
 }
 
@@ -269,13 +322,28 @@ static void free_blk(void *ctx)
 
 TOOL_PROBE(breakdown_blk);
 
+TOOL_PROBE(breakdown_value);
+
+static const struct tool_loss value_losses[] = {
+	{ .key = "streams_evicted",
+	  .text = "keys whose last requests were forgotten: the next one is in no row" },
+};
+
+/* Their common fields. */
+#define BLK_LAYER_TOOL                                                                             \
+	BREAKDOWN_TOOL, .resolve = resolve, .events = events, .configure = configure,              \
+			.attached = attached, .keeps = breakdown_keeps, .begin = begin,            \
+			.disks = on_disks, .stop = stop, .drain = drain, .collect = collect,       \
+			.free = free_blk
+
 const struct tool breakdown_blk_tool = {
-	BREAKDOWN_TOOL,		.probe = &breakdown_blk_probe,
-	.helpers = blk_helpers, .resolve = resolve,
-	.events = events,	.configure = configure,
-	.attached = attached,	.keeps = breakdown_keeps,
-	.begin = begin,		.disks = on_disks,
-	.stop = stop,		.drain = drain,
-	.collect = collect,	.rows = rows,
-	.free = free_blk,
+	BLK_LAYER_TOOL,
+	.probe = &breakdown_blk_probe,
+	.rows = rows,
+};
+
+const struct tool breakdown_value_tool = {
+	BLK_LAYER_TOOL,		.probe = &breakdown_value_probe,
+	.losses = value_losses, .n_losses = ARRAY_SIZE(value_losses),
+	.rows = value_rows,
 };

@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* iotrace breakdown: two tools with the same options. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/breakdown/breakdown.h"
-#include "cmd/command.h"
+#include "cmd/cli/command.h"
+#include "core/base/array.h"
 #include "core/isolation/privileges.h"
 
-int breakdown_tool_options(int argc, char **argv, void *ctx, struct error *err)
+int breakdown_tool_options(struct tool_run *run, int argc, char **argv, struct error *err)
 {
-	struct breakdown *b = ctx;
+	struct breakdown *b = run->ctx;
 	int r = breakdown_options(argc, argv, &b->o, err);
 
+	if (!b->o.layer || strcmp(b->o.layer, "blk") != 0)
+		run->tool = &breakdown_calls_tool;
+	else
+		run->tool = b->o.value ? &breakdown_value_tool : &breakdown_blk_tool;
+
 	b->unit_ns = b->o.unit->ns;
-	b->combined = !b->o.layer && !b->o.args.replay; /* else the recording says so */
+	b->combined = !b->o.layer && !b->o.args.replay; /* otherwise the recording says so */
 	return r;
 }
-
-const struct tool_setting breakdown_settings[] = {
-	TOOL_SETTING(struct breakdown, "unit_ns", 0, unit_ns, UINT32_MAX),
-	TOOL_SETTING(struct breakdown, "combined", 0, combined, 1),
-	TOOL_SETTING(struct breakdown, "by", 0, o.by, UINT64_MAX),
-	TOOL_SETTING(struct breakdown, "max_keys", 'r', o.max_keys, UINT32_MAX),
-};
 
 /* ---- by key ---- */
 
@@ -34,12 +35,14 @@ int breakdown_prepare(struct tool_run *run, struct error *err)
 	b->keyed.unit_slots = hists_unit_slots(&b->o);
 	b->keyed.disks = run->disks;
 	b->keyed.names = run->names;
+	if (b->o.value)
+		b->keyed.weight = value_weight;
+	b->keyed.ctx = &b->o.value;
 	if (keys_of_cgroup(b->o.by))
 		r = cgroups_open(NULL, NULL, &b->keyed.cgroups);
 	if (!r && keys_have(b->o.by, KEY_USER))
 		r = users_open(NULL, &b->keyed.users);
-	return r ? error_set(err, STATUS_FAILED, r, "out of memory")
-		 : breakdown_heatmap_open(run, err);
+	return r ? error_no_memory(err) : 0;
 }
 
 void breakdown_keeps(struct tool_run *run)
@@ -79,7 +82,7 @@ int breakdown_drain_keyed(struct tool_run *run, int inactive)
 		return n;
 	fills[0].used = (uint32_t)n;
 	fills[1].used = (uint32_t)n_names;
-	tool_adapt(run, COLLECT_MS, fills, sizeof(fills) / sizeof(fills[0]));
+	tool_adapt(run, COLLECT_MS, fills, ARRAY_SIZE(fills));
 	return 0;
 }
 
@@ -143,47 +146,22 @@ void breakdown_free_keyed(struct breakdown *b)
 	cgroups_free(b->keyed.cgroups);
 	users_free(b->keyed.users);
 	free(b->rows.rows);
-	breakdown_heatmap_free(b);
+	heatmap_free(b->heatmap);
 }
 
 /* ---- the declaration ---- */
 
-static const struct tool *part(const void *ctx)
-{
-	const struct breakdown *b = ctx;
-
-	return b->o.layer && strcmp(b->o.layer, "blk") == 0 ? &breakdown_blk_tool
-							    : &breakdown_calls_tool;
-}
-
-static const struct schema *columns(size_t i, const char **with)
-{
-	static const struct {
-		const struct schema *schema;
-		const char *with;
-	} variants[] = { { &table_schema, "" },
-			 { &breakdown_schema, "-T" },
-			 { &keys_schema, "--by" } };
-
-	if (i >= sizeof(variants) / sizeof(variants[0]))
-		return NULL;
-	*with = variants[i].with;
-	return variants[i].schema;
-}
-
-static const struct tool_part parts[] = {
-	{ &breakdown_calls_tool, "the layers above blk" },
-	{ &breakdown_blk_tool, "-T blk" },
-	{ NULL, NULL },
+static const struct check_line checks[] = {
+	{ { NULL }, "the layers above blk" },
+	{ { "-T", "blk" }, "-T blk" },
+	{ { "-T", "blk", "--value", "depth" }, "-T blk --value" },
+	{ { NULL }, NULL },
 };
 
 const struct tool tool_breakdown = {
 	.name = "breakdown",
-	.ctx_size = sizeof(struct breakdown),
-	.args_at = offsetof(struct breakdown, o.args),
-	.args = &breakdown_args,
-	.columns = columns,
-	.parts = parts,
+	TOOL_CTX(struct breakdown, o.args),
+	.view = &breakdown_view,
+	.checks = checks,
 	.options = breakdown_tool_options,
-	.part = part,
 };

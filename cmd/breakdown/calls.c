@@ -6,10 +6,11 @@
 
 #include <bpf/libbpf.h>
 
+#include "cmd/block/base.h"
 #include "cmd/breakdown/breakdown.h"
-#include "cmd/choices.h"
-#include "cmd/check.h"
-#include "cmd/report.h"
+#include "cmd/engine/choices.h"
+#include "cmd/engine/check.h"
+#include "cmd/cli/report.h"
 #include "core/isolation/privileges.h"
 #include "probes/breakdown_calls.skel.h"
 
@@ -26,10 +27,10 @@ static int resolve(struct tool_run *run, struct error *err)
 	if (r)
 		return r;
 	b->calls.tried = wanted.now;
-	b->calls.layer.drains_maps = b->o.by || run->beside_others;
+	b->calls.layer.drains_maps = b->o.by || run->shared_process;
 	b->combined = b->calls.layer.combined;
-	if (b->combined)
-		run->helpers = blk_helpers;
+	if (!b->combined)
+		run->helpers = NULL;
 	return 0;
 }
 
@@ -53,8 +54,8 @@ static char *layer_list(unsigned int layers, char *buf, size_t size)
 }
 
 /*
- * Layers that this kernel cannot time: an error where one was asked for, else a note.  Asked before
- * and after attaching, which finds out more.
+ * Layers that this kernel cannot time: an error if one was requested, otherwise a note.  Checked
+ * before and after attaching, which finds out more.
  */
 static int check_layers(struct tool_run *run, struct calls *c, struct error *err)
 {
@@ -121,7 +122,7 @@ static void find_disks(struct tool_run *run)
 	call_disks_find(&((struct breakdown *)run->ctx)->calls.layer.disks, run, false);
 }
 
-/* What there may be to be attached during the run. */
+/* Events that may be attached during the run. */
 static void keeps(struct tool_run *run)
 {
 	const struct calls *c = &((struct breakdown *)run->ctx)->calls;
@@ -131,7 +132,7 @@ static void keeps(struct tool_run *run)
 	breakdown_keeps(run);
 }
 
-/* Layers that no hook is attached for. */
+/* Layers without an attached hook. */
 static int check(struct tool_run *run, struct check *check, struct error *out)
 {
 	const struct calls *c = &((struct breakdown *)run->ctx)->calls;
@@ -150,7 +151,7 @@ static int check(struct tool_run *run, struct check *check, struct error *out)
 	return 0;
 }
 
-/* ---- file systems that come later ---- */
+/* ---- file systems that are mounted later ---- */
 
 static int attach_late(struct tool_run *run, struct calls *c, unsigned int layer, struct error *err)
 {
@@ -169,7 +170,7 @@ static int attach_late(struct tool_run *run, struct calls *c, unsigned int layer
 	return r;
 }
 
-/* A file system that was mounted, or whose module was loaded, since the last look. */
+/* Handles file systems that were mounted, or whose module was loaded, since the last check. */
 static void hook_newcomers(struct tool_run *run, struct calls *c)
 {
 	unsigned int newcomers;
@@ -207,7 +208,7 @@ static void stop(struct tool_run *run)
 	/* Before anything is detached: from now on nothing is counted. */
 	__atomic_store_n(&skel->bss->stopped, 1, __ATOMIC_SEQ_CST);
 	if (c->layer.combined)
-		tool_sweep(run, NULL);
+		block_sweep(run, NULL);
 	else
 		tool_detach(run);
 	c->stopped = true;
@@ -224,7 +225,7 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 	return breakdown_drain_keyed(run, inactive);
 }
 
-/* The rows of one layer each: those that had operations. */
+/* The rows of one layer each, if they had operations. */
 static size_t fill_layers(const struct calls_layer *layer, const struct hist_row *const *cells,
 			  struct breakdown_row *rows)
 {
@@ -269,36 +270,23 @@ static void free_calls(void *ctx)
 
 TOOL_PROBE(breakdown_calls);
 
-static const char *const no_helpers[] = { NULL };
-
 #define LOSS(i, key, text) [i] = { key, text, "call_losses", i, false }
 
 static const struct tool_loss losses[CALL_LOSSES + 1] = {
 	LOSS(CALL_LOSS_THREADS, "threads_full", "calls not counted: no room for another thread"),
-	LOSS(CALL_LOSS_NO_START, "calls_no_start", "calls whose start no program saw: not counted"),
-	LOSS(CALL_LOSS_NO_END, "calls_no_end", "calls whose end no program saw: not counted"),
+	LOSS(CALL_LOSS_NO_END, "calls_no_end", "calls whose end was missed: not counted"),
 	LOSS(CALL_LOSS_DEEP, "calls_deep", "calls nested too deeply: not counted"),
 	CALL_DISKS_LOSS(CALL_LOSSES),
 };
 
 const struct tool breakdown_calls_tool = {
-	BREAKDOWN_TOOL,
-	.probe = &breakdown_calls_probe,
-	.helpers = no_helpers,
-	.losses = losses,
-	.n_losses = CALL_LOSSES + 1,
-	.resolve = resolve,
-	.begin = breakdown_begin,
-	.events = events,
-	.chosen = chosen,
-	.configure = configure,
-	.attached = attached,
-	.keeps = keeps,
-	.check = check,
-	.stop = stop,
-	.disks = find_disks,
-	.drain = drain,
-	.collect = collect,
-	.rows = rows,
-	.free = free_calls,
+	BREAKDOWN_TOOL,		.probe = &breakdown_calls_probe,
+	.losses = losses,	.n_losses = CALL_LOSSES + 1,
+	.resolve = resolve,	.begin = breakdown_begin,
+	.events = events,	.chosen = chosen,
+	.configure = configure, .attached = attached,
+	.keeps = keeps,		.check = check,
+	.stop = stop,		.disks = find_disks,
+	.drain = drain,		.collect = collect,
+	.rows = rows,		.free = free_calls,
 };

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/block/base.h"
 #include "cmd/breakdown/calls_layer.h"
 
 #include <errno.h>
@@ -11,11 +12,12 @@
 
 #include "cmd/breakdown/hists.h"
 #include "cmd/breakdown/keyed.h"
-#include "cmd/syscalls.h"
+#include "cmd/block/syscalls.h"
+#include "core/base/array.h"
+#include "core/base/cleanup.h"
 #include "core/system/cpus.h"
 
-#define N(array) (sizeof(array) / sizeof((array)[0]))
-#define ALTS(a)	 (a), N(a)
+#define ALTS(a) (a), ARRAY_SIZE(a)
 
 #define SYSCALL_FUNCTION(op, name, number)                                                         \
 	{ SYSCALLS_FUNCTION(name), CALL_ID(LAYER_SYSCALL, SYSCALL_##op, 0) },
@@ -33,16 +35,9 @@ static const struct hook_function syscall_functions[] = { SYSCALLS_EACH(SYSCALL_
 		  { "syscall_mx", "syscall_me" },                                                  \
 		  0,                                                                               \
 		  NULL,                                                                            \
-		  false,                                                                           \
 		  syscall_functions + (first),                                                     \
 		  n },                                                                             \
-		{ HOOK_RAW_TP,                                                                     \
-		  "sys_enter",                                                                     \
-		  2,                                                                               \
-		  { "sys_enter_raw", "sys_exit_raw" },                                             \
-		  0,                                                                               \
-		  NULL,                                                                            \
-		  true }                                                                           \
+		{ HOOK_RAW_TP, "sys_enter", 2, { "sys_enter_raw", "sys_exit_raw" } }               \
 	}
 
 SYSCALL_ALTS(syscall_alts, 0, SYSCALLS);
@@ -50,12 +45,12 @@ SYSCALL_ALTS(table_syscall_alts, 0, SYSCALL_OPEN);
 SYSCALL_ALTS(fsync_alts, SYSCALL_FSYNC, SYSCALL_FDATASYNC - SYSCALL_FSYNC + 1);
 
 static const struct hook_alt thread_alts[] = {
-	{ HOOK_RAW_TP, "sched_process_free", 1, { "thread_free" }, 0, NULL, true },
+	{ HOOK_RAW_TP, "sched_process_free", 1, { "thread_free" } },
 };
 
 static const struct hook_alt merge_alts[] = {
-	{ HOOK_RAW_TP, "block_rq_merge", 1, { "merge_raw" }, 0, NULL, false },
-	{ HOOK_RAW_TP, "block_rq_merge", 2, { "merge_raw_q" }, 0, NULL, false },
+	{ HOOK_RAW_TP, "block_rq_merge", 1, { "merge_raw" } },
+	{ HOOK_RAW_TP, "block_rq_merge", 2, { "merge_raw_q" } },
 };
 
 static const struct hook_alt bio_merge_alts[] = {
@@ -122,7 +117,7 @@ size_t calls_layer_events(const struct calls_layer *layer, struct hook_event *ev
 
 /* ---- rows ---- */
 
-/* CPUs share rows where there are many of them. */
+/* CPUs share rows if there are many CPUs. */
 static uint32_t shards(void)
 {
 	uint32_t n = 1, cpus = cpus_possible();
@@ -173,17 +168,14 @@ const struct hist_row *calls_layer_cell(const struct calls_layer *layer, unsigne
 #define FEWEST_THREADS 4096
 #define MAX_THREADS    65536
 
-/* Entries for threads: four times those that there are now. */
+/* Entries for threads: four times the present number. */
 static uint32_t threads_possible(void)
 {
-	FILE *file = fopen("/proc/loadavg", "re");
+	FILE *file FCLOSE_AT_END = fopen("/proc/loadavg", "re");
 	unsigned int n = 0;
 
-	if (file) {
-		if (fscanf(file, "%*s %*s %*s %*u/%u", &n) != 1)
-			n = 0;
-		fclose(file);
-	}
+	if (!file || fscanf(file, "%*s %*s %*s %*u/%u", &n) != 1)
+		n = 0;
 	n = n < MAX_THREADS ? n * 4 : MAX_THREADS;
 	if (n > MAX_THREADS)
 		return MAX_THREADS;
@@ -201,8 +193,7 @@ int calls_layer_configure(const struct calls_layer *layer, const struct tool_run
 	unsigned char syscall_ops[SYSCALL_NUMBERS] = { 0 };
 	const struct probe_option options[] = {
 		{ "own_start", true },
-		{ "has_copies", hooks_has_function_backups(run->object.hooks) },
-		{ "trace_completion_mask", run->flags.trace_completion },
+		{ "trace_completion_mask", block_of(run)->flags.trace_completion },
 		{ "time_syscalls", (hooked & LAYER_BIT(LAYER_SYSCALL)) != 0 },
 		{ "time_vfs", (hooked & LAYER_BIT(LAYER_VFS)) != 0 },
 		{ "combined", combined },
@@ -243,7 +234,7 @@ int calls_layer_configure(const struct calls_layer *layer, const struct tool_run
 	};
 
 	syscalls_numbers(!combined, syscall_ops);
-	return tool_configure(object, options, N(options), maps, N(maps));
+	return tool_configure(object, options, ARRAY_SIZE(options), maps, ARRAY_SIZE(maps));
 }
 
 /* ---- a run ---- */

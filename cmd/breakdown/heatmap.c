@@ -14,6 +14,19 @@ static int no_memory(struct error *err)
 	return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 }
 
+/* A map for each operation (and direction), or for each key of --by. */
+static char *name_of(const struct breakdown *b, const struct breakdown_row *row)
+{
+	char *name;
+
+	if (b->o.by)
+		return keys_name(b->o.by, &row->by);
+	return asprintf(&name, "%s%s%s", row->op, row->direction ? ", " : "",
+			row->direction ?: "") < 0
+		   ? NULL
+		   : name;
+}
+
 static int add_rows(struct breakdown *b, const struct breakdown_row *rows, size_t n)
 {
 	int r = 0;
@@ -25,7 +38,7 @@ static int add_rows(struct breakdown *b, const struct breakdown_row *rows, size_
 		if (!rows[i].slots)
 			continue;
 		memcpy(times.fine, rows[i].slots->fine, sizeof(times.fine));
-		name = keys_name(b->o.by, &rows[i].by);
+		name = name_of(b, &rows[i]);
 		r = name ? heatmap_add(b->heatmap, name, &times) : -ENOMEM;
 		free(name);
 	}
@@ -36,7 +49,7 @@ static void set_title(struct breakdown *b, const struct breakdown_row *rows)
 {
 	char name[BREAKDOWN_NAME_SIZE];
 
-	snprintf(b->title, sizeof(b->title), "Latency over time: %s",
+	snprintf(b->title, sizeof(b->title), "%s: %s", value_title(b->o.value),
 		 breakdown_name(name, "%s", rows[0].layer));
 }
 
@@ -47,6 +60,8 @@ int breakdown_heatmap_take(struct breakdown *b, const struct recording_interval 
 		b->heatmap = heatmap_new(b->o.max_keys ? b->o.max_keys : DEFAULT_MAPS);
 	if (!b->heatmap)
 		return no_memory(err);
+	if (b->o.unit->plain)
+		heatmap_plain(b->heatmap);
 	/* The last of them may have no time at all. */
 	if (in->interval.end_ns > in->interval.start_ns || in->tables[0].n)
 		heatmap_interval(b->heatmap, in->interval.start_ns, in->interval.end_ns,
@@ -60,7 +75,7 @@ int breakdown_heatmap_take(struct breakdown *b, const struct recording_interval 
 
 static const char *title_of(const struct breakdown *b)
 {
-	return b->title[0] ? b->title : "Latency over time";
+	return b->title[0] ? b->title : value_title(b->o.value);
 }
 
 int breakdown_heatmap_print(const struct breakdown *b, const struct recording_interval *in,
@@ -76,38 +91,13 @@ int breakdown_heatmap_print(const struct breakdown *b, const struct recording_in
 	return r == -ENOMEM ? no_memory(err) : r;
 }
 
-static int write_svg(struct renderer *r, const struct render_interval *in, struct error *err)
+int breakdown_heatmap_write(void *ctx, const char *caption, const struct render_interval *in,
+			    FILE *stream)
 {
-	struct breakdown *b =
-	    (struct breakdown *)(void *)((char *)r - offsetof(struct breakdown, svg_renderer));
-	int code;
+	const struct breakdown *b = ctx;
 
-	if (!in->drained->last)
-		return 0;
-	code = heatmap_svg(b->heatmap, title_of(b), b->svg.stream);
-	return code ? outfile_error(b->o.svg, code, err) : outfile_commit(&b->svg, err);
-}
-
-int breakdown_heatmap_open(struct tool_run *run, struct error *err)
-{
-	static const struct renderer_ops svg_renderer = { .interval = write_svg };
-	struct breakdown *b = run->ctx;
-	int r;
-
-	if (!b->o.svg)
-		return 0;
-	r = outfile_open(&b->svg, b->o.svg, 0666, err);
-	if (r)
-		return r;
-	b->svg_renderer = (struct renderer){ .ops = &svg_renderer };
-	run->show.beside = &b->svg_renderer;
-	return 0;
-}
-
-void breakdown_heatmap_free(struct breakdown *b)
-{
-	heatmap_free(b->heatmap);
-	outfile_discard(&b->svg, false);
+	(void)in;
+	return heatmap_svg(b->heatmap, title_of(b), caption, stream);
 }
 
 int breakdown_begin(struct tool_run *run, struct error *err)

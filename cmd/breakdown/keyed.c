@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/bpf/double_buffer.h"
 #include "core/system/cpus.h"
 
@@ -12,17 +13,12 @@
 
 static int keep(struct keyed *k, struct keyed_entry *entry)
 {
-	if (k->n == k->room) {
-		size_t room = k->room ? k->room * 2 : 64;
-		struct keyed_entry **grown =
-		    realloc(k->entries, room * sizeof(struct keyed_entry *));
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
+	struct keyed_entry **kept = ARRAY_ADD(k->entries, k->n);
 
-		if (!grown)
-			return -ENOMEM;
-		k->entries = grown;
-		k->room = room;
-	}
-	k->entries[k->n++] = entry;
+	if (!kept)
+		return -ENOMEM;
+	*kept = entry;
 	return 0;
 }
 
@@ -155,7 +151,7 @@ static void fold(struct keyed *k)
 	}
 }
 
-/* The labels have copies. */
+/* The labels hold copies. */
 static void forget_names(struct keyed *k)
 {
 	if (!keys_of_process(k->keys) || !process_names_forget(k->names))

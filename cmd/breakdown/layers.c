@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/syscalls.h"
+#include "cmd/block/syscalls.h"
+#include "core/base/array.h"
+#include "core/base/cleanup.h"
 
 static const char *const layer_names[LAYERS] = {
 	[LAYER_SYSCALL] = "syscall", [LAYER_VFS] = "vfs",	[LAYER_EXT4] = "ext4",
@@ -40,7 +42,7 @@ const char *layer_op_name(unsigned int layer, unsigned int op)
 	return layer == LAYER_SYSCALL ? syscalls_name(op) : op_names[op];
 }
 
-/* ---- which there are ---- */
+/* ---- layers of this machine ---- */
 
 static int layer_by_name(const char *name)
 {
@@ -57,7 +59,7 @@ bool layer_is_known(const char *name)
 
 unsigned int layers_file_systems(const char *path)
 {
-	FILE *file = fopen(path ? path : "/proc/filesystems", "re");
+	FILE *file FCLOSE_AT_END = fopen(path ? path : "/proc/filesystems", "re");
 	unsigned int found = 0;
 	char line[128], name[64];
 
@@ -72,29 +74,25 @@ unsigned int layers_file_systems(const char *path)
 		if (layer >= LAYER_EXT4)
 			found |= LAYER_BIT(layer);
 	}
-	fclose(file);
 	return found;
 }
 
-/* Has @dir an entry beside those named in @others (NULL ends)? */
+/* Does @dir have an entry other than @others (NULL ends)? */
 static bool has_entries(const char *dir, const char *const *others)
 {
-	DIR *d = opendir(dir);
+	DIR *d CLOSEDIR_AT_END = opendir(dir);
 	struct dirent *entry;
 	bool found = false;
 
-	if (!d)
-		return false;
-	while (!found && (entry = readdir(d))) {
+	while (d && !found && (entry = readdir(d))) {
 		found = entry->d_name[0] != '.';
 		for (size_t i = 0; found && others[i]; i++)
 			found = strcmp(entry->d_name, others[i]) != 0;
 	}
-	closedir(d);
 	return found;
 }
 
-/* The layer of a file system as mountinfo names its type, -1: none of ours. */
+/* The layer of a file system type in mountinfo, -1: not one of ours. */
 static int layer_of_mount(const char *type)
 {
 	if (strcmp(type, "nfs4") == 0)
@@ -106,7 +104,7 @@ static int layer_of_mount(const char *type)
 
 static unsigned int mounted_file_systems(const char *path)
 {
-	FILE *file = fopen(path, "re");
+	FILE *file FCLOSE_AT_END = fopen(path, "re");
 	unsigned int found = 0;
 	char *line = NULL, *type, name[64];
 	size_t size = 0;
@@ -123,7 +121,6 @@ static unsigned int mounted_file_systems(const char *path)
 			found |= LAYER_BIT(layer);
 	}
 	free(line);
-	fclose(file);
 	return found;
 }
 
@@ -131,7 +128,7 @@ unsigned int layers_in_use(void)
 {
 	static const char *const not_mounts[] = { "features", "stats", "debug", NULL };
 	static const struct {
-		const char *dir; /* one entry per mounted file system, whatever mount namespace */
+		const char *dir; /* one entry per mounted file system, in any mount namespace */
 		unsigned int layer;
 	} dirs[] = {
 		{ "/sys/fs/ext4", LAYER_EXT4 },
@@ -143,7 +140,7 @@ unsigned int layers_in_use(void)
 
 	found = mounted_file_systems("/proc/self/mountinfo");
 	found |= mounted_file_systems("/proc/1/mountinfo");
-	for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++)
 		if (has_entries(dirs[i].dir, not_mounts))
 			found |= LAYER_BIT(dirs[i].layer);
 	return found & LAYERS_FS & layers_file_systems(NULL);
@@ -189,11 +186,10 @@ int layers_select(const char *name, bool list, struct layers_wanted *wanted, str
 		  { "call_mx", "call_me" },                                                        \
 		  0,                                                                               \
 		  module,                                                                          \
-		  false,                                                                           \
 		  &name##_function,                                                                \
 		  1 },                                                                             \
-		{ HOOK_FENTRY, #function, 0, { #name "_e", #name "_x" }, 0, module, true },        \
-		{ HOOK_KPROBE, #function, 0, { #name "_ke", #name "_kx" }, 0, module, false },     \
+		{ HOOK_FENTRY, #function, 0, { #name "_e", #name "_x" }, 0, module },              \
+		{ HOOK_KPROBE, #function, 0, { #name "_ke", #name "_kx" }, 0, module },            \
 	};
 #include "probes/call_functions.h"
 
@@ -207,13 +203,13 @@ static const struct function {
 #include "probes/call_functions.h"
 };
 
-#define N_FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
+#define N_FUNCTIONS ARRAY_SIZE(functions)
 
 _Static_assert(N_FUNCTIONS <= LAYER_EVENTS_MAX, "room for all");
 
 /*
- * The table has no rows for open(), and what vfs is entered by from within the kernel (overlayfs
- * on its lower file system) counts for the call that stands above.
+ * The table has no rows for open().  Calls of vfs from within the kernel (overlayfs on its lower
+ * file system) are counted for the call above them.
  */
 static bool is_for_table(const struct function *f)
 {

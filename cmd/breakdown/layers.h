@@ -16,42 +16,42 @@ const char *layer_name(unsigned int layer);			/* "syscall", "ext4", "queue" */
 const char *layer_op_name(unsigned int layer, unsigned int op); /* "pread64", "read", "fsync" */
 unsigned int layer_ops(unsigned int layer);			/* how many it has */
 
-/* Is @name one that -T takes ("fs" and "blk" too)? */
+/* Is @name accepted by -T ("fs" and "blk" too)? */
 bool layer_is_known(const char *name);
 
 #define LAYER_BIT(layer) (1U << (layer))
 #define LAYERS_FS	 (LAYER_BIT(LAYER_ADMIT) - LAYER_BIT(LAYER_EXT4)) /* all file systems */
 
-/* The file systems that this kernel has now, as bits: those of modules only once they are loaded.
- * @path: NULL, or a file to read instead of /proc/filesystems. */
+/* The file systems that this kernel has now, as bits: file systems in modules only once they are
+ * loaded.  @path: NULL, or a file to read instead of /proc/filesystems. */
 unsigned int layers_file_systems(const char *path);
 
-/* Those of them that are in use: mounted somewhere, as far as can be seen from here. */
+/* The file systems that are in use: mounted somewhere, as far as visible from here. */
 unsigned int layers_in_use(void);
 
-/* The timed layers: @all have rows, @now are hooked at once; file
- * systems that come into use later are hooked then. */
+/* The timed layers: @all have rows, @now are hooked at once; file systems mounted later are hooked
+ * then. */
 struct layers_wanted {
 	unsigned int all, now; /* bits */
 };
 
-/* The layers of -T @name (NULL: all).  -ENOTSUP with @err (STATUS_UNSUPPORTED) when that
- * file system is not there.  @list: they are only
- * to be listed, of whatever kernel: all of them. */
+/* The layers of -T @name (NULL: all). -ENOTSUP with @err (STATUS_UNSUPPORTED) if that file system
+ * is missing.  @list: only for a list, of any kernel: all of them. */
 int layers_select(const char *name, bool list, struct layers_wanted *wanted, struct error *err);
 
 #define LAYER_EVENTS_MAX 48
 
-/* So many alternatives, the first, are HOOK_KPROBE_MULTI.  They are not for a process that drains
- * maps by system calls: the kernel would skip their programs meanwhile (core/bpf/grace.h). */
+/* This many alternatives, the first, are HOOK_KPROBE_MULTI.  They are not for a process that
+ * drains maps by system calls: the kernel would skip their programs during the calls
+ * (core/bpf/grace.h). */
 #define LAYERS_MULTI_ALTS 1
 
 /* Fills @events (room for LAYER_EVENTS_MAX) with the functions of @layers; returns how many.
- * @table: only those that the table of all layers needs; @drains_maps: this process does. */
+ * @table: only functions for the table of all layers; @drains_maps: this process drains maps. */
 size_t layers_events(unsigned int layers, bool table, bool drains_maps, struct hook_event *events);
 
-/* Which of @layers have at least one hook in use, as bits; @why is why the first of the others has
- * none ("" if that is not known; @size 0: not asked for). */
+/* Which of @layers have at least one hook in use, as bits; @why: why the first of the others has
+ * none ("" if unknown; @size 0: not requested). */
 unsigned int layers_hooked(const struct hooks *hooks, unsigned int layers, char *why, size_t size);
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cmd/breakdown/layers.h"
-#include "core/base/parse.h"
+#include "cmd/breakdown/value.h"
 #include "core/base/text.h"
 
 static const struct breakdown_unit nsecs = { "nsecs", 1 }, usecs = { "usecs", 1000 },
@@ -13,37 +13,12 @@ static const struct breakdown_unit nsecs = { "nsecs", 1 }, usecs = { "usecs", 10
 
 #define DEFAULT_KEYS 20
 
-enum { OPTION_HIST = 0x2000, OPTION_BY, OPTION_HEATMAP };
-
 const struct breakdown_unit *breakdown_unit(uint64_t ns)
 {
 	return ns == nsecs.ns ? &nsecs : ns == usecs.ns ? &usecs : ns == msecs.ns ? &msecs : NULL;
 }
 
-static const struct argp_option options[] = {
-	{ "type", 'T', "LAYER", 0,
-	  "histograms of one layer: syscall, vfs, ext4, xfs, btrfs, nfs, fuse, 9p, fs (all of "
-	  "these file systems that are in use) or blk; without it, a table of all layers",
-	  1 },
-	BLK_FILTER_OPTIONS,
-	{ "queued", 'Q', NULL, 0,
-	  "with -T blk: include the time that requests are queued in the kernel", 1 },
-	{ "hist", OPTION_HIST, NULL, 0, "without -T: print a histogram of each row after the table",
-	  1 },
-	{ "by", OPTION_BY, "KEY[,KEY]", 0,
-	  "rows for each disk, process, comm (processes of one name), cgroup, unit (systemd's), "
-	  "container or user, largest total time first",
-	  1 },
-	{ "maxrows", 'r', "ROWS", 0,
-	  "with --by: show the ROWS largest keys, the rest as (other) (default for text: 20)", 1 },
-	{ "heatmap", OPTION_HEATMAP, "FILE", OPTION_ARG_OPTIONAL,
-	  "with -T: show latency over time, a column for each INTERVAL; with FILE, write that "
-	  "as a picture beside the histograms",
-	  1 },
-	{ "milliseconds", 'm', NULL, 0, "show times in milliseconds", 1 },
-	{ "microseconds", 'u', NULL, 0, "show times in microseconds", 1 },
-	{ 0 },
-};
+#define OWN struct breakdown_options
 
 static int set_unit(struct breakdown_options *o, const struct breakdown_unit *unit,
 		    struct error *err)
@@ -54,34 +29,53 @@ static int set_unit(struct breakdown_options *o, const struct breakdown_unit *un
 	return 0;
 }
 
-static const struct args_member members[] = {
-	{ 'T', offsetof(struct breakdown_options, layer), true },
-	{ 'Q', offsetof(struct breakdown_options, queued), false },
-	{ OPTION_HIST, offsetof(struct breakdown_options, hist), false },
+static int take_msecs(void *own, const char *arg, struct error *err)
+{
+	(void)arg;
+	return set_unit(own, &msecs, err);
+}
+
+static int take_usecs(void *own, const char *arg, struct error *err)
+{
+	(void)arg;
+	return set_unit(own, &usecs, err);
+}
+
+static int take_heatmap(void *own, const char *arg, struct error *err)
+{
+	OWN *o = own;
+
+	o->heatmap |= !arg;
+	return arg ? args_file("--heatmap", arg, &o->svg, err) : 0;
+}
+
+static const struct args_option options[] = {
+	{ "type", 'T', "LAYER",
+	  "histograms of one layer: syscall, vfs, ext4, xfs, btrfs, nfs, fuse, 9p, fs (all of "
+	  "these), blk",
+	  ARGS_COUNTED, ARGS_TEXT(layer),
+	  .words = "syscall|vfs|ext4|xfs|btrfs|nfs|fuse|9p|fs|blk" },
+	BLK_FILTER_OPTIONS,
+	{ "queued", 'Q', NULL, "with -T blk: include the time in the kernel's queue", ARGS_COUNTED,
+	  ARGS_FLAG(queued) },
+	{ "value", 0, "WHAT", "with -T blk: size, distance, depth or gap", ARGS_COUNTED,
+	  ARGS_WORD(enum breakdown_value, value), .words = "latency|size|distance|depth|gap" },
+	{ "hist", 0, NULL, "without -T: also print a histogram of each row", ARGS_SHOWN,
+	  ARGS_FLAG(hist), .flags = ARGS_REPLAY },
+	KEYS_OPTION("rows per KEY, largest total time first: disk, process, comm (a name), "
+		    "cgroup, unit, container, user"),
+	{ "maxrows", 'r', "ROWS", "with --by: show the ROWS largest keys (text: 20)", ARGS_SHOWN,
+	  ARGS_NUMBER(max_keys, 1, UINT32_MAX), .flags = ARGS_REPLAY },
+	{ "heatmap", 0, "FILE",
+	  "with -T: show latency over time, one column per INTERVAL; with FILE, as a picture "
+	  "(SVG)",
+	  ARGS_SHOWN, ARGS_TAKEN(take_heatmap), .flags = ARGS_REPLAY | ARGS_OPTIONAL },
+	{ "milliseconds", 'm', NULL, "show times in milliseconds", ARGS_SHOWN,
+	  ARGS_TAKEN(take_msecs), .flags = ARGS_REPLAY },
+	{ "microseconds", 'u', NULL, "show times in microseconds", ARGS_SHOWN,
+	  ARGS_TAKEN(take_usecs), .flags = ARGS_REPLAY },
 	{ 0 },
 };
-
-static error_t parse(int key, char *arg, void *own, struct error *err)
-{
-	struct breakdown_options *o = own;
-
-	switch (key) {
-	case 'm':
-		return set_unit(o, &msecs, err);
-	case 'u':
-		return set_unit(o, &usecs, err);
-	case OPTION_BY:
-		return keys_parse(arg, &o->by, err);
-	case 'r':
-		return parse_u64("-r", arg, 1, UINT32_MAX, &o->max_keys, err);
-	case OPTION_HEATMAP:
-		if (arg)
-			return args_file("--heatmap", arg, &o->svg, err);
-		o->heatmap = true;
-		return 0;
-	}
-	return blk_filter_option(key, arg, &o->filters);
-}
 
 int breakdown_hist_error(struct error *err)
 {
@@ -106,6 +100,25 @@ uint64_t breakdown_max_keys(const struct breakdown_options *o)
 	if (o->max_keys)
 		return o->max_keys;
 	return o->args.for_programs ? UINT64_MAX : DEFAULT_KEYS;
+}
+
+static int check_value(struct breakdown_options *o, struct error *err)
+{
+	const struct breakdown_unit *unit = value_unit(o->value);
+
+	if (!o->value)
+		return 0;
+	if (!o->layer || strcmp(o->layer, "blk") != 0)
+		return error_set(err, STATUS_USAGE, -EINVAL,
+				 "--value requires -T blk: it is about requests");
+	if (o->queued)
+		return error_set(err, STATUS_USAGE, -EINVAL,
+				 "-Q is for latency: --value counts requests when they are issued");
+	if (unit && o->unit != &nsecs)
+		return error_set(err, STATUS_USAGE, -EINVAL,
+				 "-m and -u are for times: this --value counts %s", unit->name);
+	o->unit = unit ?: o->unit;
+	return 0;
 }
 
 static int check_layer(const struct breakdown_options *o, struct error *err)
@@ -135,15 +148,6 @@ static int check_layer(const struct breakdown_options *o, struct error *err)
 	return 0;
 }
 
-/* What only shapes the output. */
-static const int shown[] = { OPTION_HIST, OPTION_HEATMAP, 'r', 0 };
-
-static const struct args_values values[] = {
-	{ "LAYER", "syscall|vfs|ext4|xfs|btrfs|nfs|fuse|9p|fs|blk" },
-	{ "KEY[,KEY]", "disk|process|comm|cgroup|unit|container|user" },
-	{ 0 },
-};
-
 static const struct args_example examples[] = {
 	{ "10 1", "all layers, ten seconds" },
 	{ "-- make -j8", "the calls of this command" },
@@ -153,30 +157,23 @@ static const struct args_example examples[] = {
 };
 
 const struct args_spec breakdown_args = {
-	.values = values,
 	.options = options,
-	.parse = parse,
-	.members = members,
-	.doc = "Where the latency of reads, writes and syncs comes from: a table of the layers "
-	       "of the I/O stack, or with -T the histograms of one layer, one per operation. "
-	       "Every INTERVAL seconds, COUNT times; without INTERVAL once, at the end.\v"
-	       "SELF is the time that callers spent in a layer and in none below it. -T blk is "
-	       "the time from issue to the device until completion, with -Q from when the request "
-	       "was made.",
+	.doc = "Where reads, writes and syncs spend their time: a table of the layers of the I/O "
+	       "stack, or with -T histograms of one layer.",
+	.notes = "SELF: time in a layer itself, without the layers below. admit: bios wait for "
+		 "their request; queue: requests wait to be issued; device: until completion, "
+		 "as with -T blk. disk: calls with requests of their own; cached: without; "
+		 "async: I/O that no read, write or sync call waits for.",
 	.examples = examples,
-	.replay = shown,
-	.filters = (const int[]){ BLK_FILTER_KEYS, 0 },
 };
 
 int breakdown_options(int argc, char **argv, struct breakdown_options *o, struct error *err)
 {
-	struct args_spec spec = breakdown_args;
 	int r;
 
 	memset(o, 0, sizeof(*o));
 	o->unit = &nsecs;
-	spec.own = o;
-	r = args_parse(&spec, argc, argv, &o->args, err);
+	r = args_parse(&breakdown_args, o, argc, argv, &o->args, err);
 	if (r || o->args.help || o->args.show_source)
 		return r;
 	if (o->heatmap && o->args.for_programs) {
@@ -187,9 +184,9 @@ int breakdown_options(int argc, char **argv, struct breakdown_options *o, struct
 	if (o->args.replay)
 		return 0;
 	r = blk_check_options(&o->filters, &o->args, err);
-	if (r)
-		return r;
-	return check_layer(o, err);
+	if (!r)
+		r = check_layer(o, err);
+	return r ? r : check_value(o, err);
 }
 
 int breakdown_check_disk(const struct breakdown_options *o, struct error *err)

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The options of iotrace breakdown. */
 #ifndef IOTRACE_CMD_BREAKDOWN_OPTIONS_H
 #define IOTRACE_CMD_BREAKDOWN_OPTIONS_H
 
-#include "cmd/blk.h"
-#include "cmd/by.h"
+#include "cmd/block/blk.h"
+#include "cmd/block/by.h"
+#include "probes/breakdown_value.h"
 
-/* The unit of the text; counts are in nanoseconds. */
+/* The unit of the text; times are counted in nanoseconds. */
 struct breakdown_unit {
 	const char *name; /* "nsecs" */
-	uint64_t ns;	  /* in one of it */
+	uint64_t ns;	  /* in one of it; 1 if it is not a time */
+	bool plain;	  /* it is not a time: --value */
+	bool no_sum;	  /* the sum says nothing */
 };
 
 struct breakdown_options {
@@ -16,6 +20,7 @@ struct breakdown_options {
 	struct blk_filters filters;
 	const char *layer; /* -T; NULL: all of them */
 	bool queued;	   /* -Q */
+	enum breakdown_value value;
 	bool hist;	   /* --hist */
 	bool heatmap;	   /* --heatmap, as text */
 	const char *svg;   /* --heatmap=FILE; NULL: none */
@@ -27,25 +32,25 @@ struct breakdown_options {
 /* Its options, without their own. */
 extern const struct args_spec breakdown_args;
 
-/* The unit of so many nanoseconds; NULL: there is none. */
+/* The unit with this number of nanoseconds; NULL: none. */
 const struct breakdown_unit *breakdown_unit(uint64_t ns);
 
 /* Parses @argv.  -errno with @err filled. */
 int breakdown_options(int argc, char **argv, struct breakdown_options *o, struct error *err);
 
-/* --hist where there is one layer only: -EINVAL with @err. */
+/* --hist with only one layer: -EINVAL with @err. */
 int breakdown_hist_error(struct error *err);
 
-/* --heatmap where there are all layers: -EINVAL with @err. */
+/* --heatmap with all layers: -EINVAL with @err. */
 int breakdown_heatmap_error(struct error *err);
 
 /* -r without --by: -EINVAL with @err. */
 int breakdown_keys_error(struct error *err);
 
-/* How many keys are shown, beside (other). */
+/* How many keys are displayed, in addition to (other). */
 uint64_t breakdown_max_keys(const struct breakdown_options *o);
 
-/* A disk that makes no requests would give an empty block layer: -ENOTSUP with @err. */
+/* A disk without requests would give an empty block layer: -ENOTSUP with @err. */
 int breakdown_check_disk(const struct breakdown_options *o, struct error *err);
 
 #endif

@@ -6,55 +6,48 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/clock.h"
+#include "output/columns.h"
 #include "output/render.h"
 
-#define AT(member) offsetof(struct breakdown_row, member)
-#define NS_COLUMN(key, role, meaning)                                                              \
-	{                                                                                          \
-#key, NULL, COLUMN_U64, role, "ns", meaning, AT(key), 0, false, NULL               \
-	}
+#define ROW struct breakdown_row
 
 static const struct column columns[] = {
-	{ "layer", NULL, COLUMN_STR, ROLE_LABEL, "", "layer of the I/O stack", AT(layer), 0, true,
-	  NULL },
-	{ "op", NULL, COLUMN_STR, ROLE_LABEL, "",
-	  "operation: read, write, discard, flush (a command to "
-	  "the device), sync (an empty request that waits for one) and others",
-	  AT(op), 0, true, NULL },
-	{ "count", NULL, COLUMN_U64, ROLE_COUNTER, "operations",
-	  "operations that ended in the interval", AT(count), 0, false, NULL },
-	NS_COLUMN(total_ns, ROLE_COUNTER, "their time, added up"),
-	NS_COLUMN(p50_ns, ROLE_GAUGE, "half of them took no longer"),
-	NS_COLUMN(p90_ns, ROLE_GAUGE, "90 % of them took no longer"),
-	NS_COLUMN(p99_ns, ROLE_GAUGE, "99 % of them took no longer"),
-	NS_COLUMN(p999_ns, ROLE_GAUGE, "99.9 % of them took no longer"),
-	NS_COLUMN(max_ns, ROLE_GAUGE, "the longest"),
-	{ "slots", NULL, COLUMN_HIST, ROLE_HISTOGRAM, "ns", "how many took from lo to hi",
-	  AT(slots), 0, false, NULL, .help = "how long operations took" },
+	LABEL(layer, NULL, 0, "layer of the I/O stack"),
+	LABEL(op, NULL, 0,
+	      "operation: read, write, discard, flush (a command to "
+	      "the device), sync (an empty request that waits for one) and others"),
+	COUNTER(count, NULL, 0, "operations", "operations that ended in the interval"),
+	COUNTER(total_ns, NULL, 0, "ns", "sum of their times"),
+	GAUGE(p50_ns, NULL, 0, "ns", "median of their times"),
+	GAUGE(p90_ns, NULL, 0, "ns", "90th percentile of their times"),
+	GAUGE(p99_ns, NULL, 0, "ns", "99th percentile of their times"),
+	GAUGE(p999_ns, NULL, 0, "ns", "99.9th percentile of their times"),
+	GAUGE(max_ns, NULL, 0, "ns", "longest of their times"),
+	HISTOGRAM(slots, "ns", "number of operations with a time from lo to hi",
+		  .help = "time of operations"),
 };
 
-const struct schema breakdown_schema = { columns, sizeof(columns) / sizeof(columns[0]),
+const struct schema breakdown_schema = { columns, ARRAY_SIZE(columns),
 					 sizeof(struct breakdown_row) };
 
 static const struct column order_columns[] = {
-	{ "rank", NULL, COLUMN_U32, ROLE_STATE, "", "place of the key, the largest first", AT(rank),
-	  0, false, NULL },
-	{ "place", NULL, COLUMN_U32, ROLE_STATE, "", "place of the row among those of its key",
-	  AT(place), 0, false, NULL },
+	STATE(rank, "", "rank of the key, 0 is the largest"),
+	STATE(place, "", "number of the row within its key, from 0"),
 };
 
 void breakdown_keyed_schema(const struct schema *plain, by_keys keys, struct column *all,
 			    struct schema *schema)
 {
-	size_t n = keys_columns(keys, AT(by), all);
+	size_t n = keys_columns(keys, offsetof(ROW, by), all);
 
 	memcpy(&all[n], plain->columns, plain->n * sizeof(*all));
 	n += plain->n;
 	memcpy(&all[n], order_columns, sizeof(order_columns));
 	*schema = *plain;
 	schema->columns = all;
-	schema->n = n + sizeof(order_columns) / sizeof(order_columns[0]);
+	schema->n = n + ARRAY_SIZE(order_columns);
 }
 
 void breakdown_row_figures(struct breakdown_row *row, const struct hist *hist)
@@ -68,6 +61,15 @@ void breakdown_row_figures(struct breakdown_row *row, const struct hist *hist)
 	row->p999_ns = hist_percentile(hist, 999);
 	row->max_ns = hist->max;
 	row->slots = hist;
+}
+
+void breakdown_row_plain(struct breakdown_row *row, const struct hist *hist)
+{
+	breakdown_row_figures(row, hist);
+	row->p50_ns = hist_percentile_low(hist, 500);
+	row->p90_ns = hist_percentile_low(hist, 900);
+	row->p99_ns = hist_percentile_low(hist, 990);
+	row->p999_ns = hist_percentile_low(hist, 999);
 }
 
 void breakdown_row_fill(struct breakdown_row *row, const char *layer, const char *op,
@@ -116,11 +118,16 @@ static void in_unit(uint64_t ns, const struct breakdown_unit *unit, char *buf, s
 		snprintf(buf, size, "%.3f", (double)ns / (double)unit->ns);
 }
 
+static const char *back(const struct breakdown_row *row)
+{
+	return row->direction && strcmp(row->direction, "backward") == 0 ? "_back" : "";
+}
+
 static void name_cell(const void *row, char *buf, size_t size)
 {
 	const struct breakdown_row *r = row;
 
-	snprintf(buf, size, "%s_%s", r->layer, r->op);
+	snprintf(buf, size, "%s_%s%s", r->layer, r->op, back(r));
 }
 
 #define TOTAL_CELL(member)                                                                         \
@@ -142,13 +149,15 @@ static void avg_ns_cell(const void *row, char *buf, size_t size)
 {
 	const struct breakdown_row *r = row;
 
-	in_unit(r->count ? r->total_ns / r->count : 0, r->unit, buf, size);
+	if (r->unit->plain)
+		snprintf(buf, size, "%.1f",
+			 r->count ? (double)r->total_ns / (double)r->count : 0.0);
+	else
+		in_unit(r->count ? r->total_ns / r->count : 0, r->unit, buf, size);
 }
 
-#define TOTAL(member, heading)                                                                     \
-	{                                                                                          \
-		NULL, heading, COLUMN_U64, ROLE_GAUGE, "", "", AT(member), 1, false, member##_cell \
-	}
+#define TOTAL(member, heading, ...)                                                                \
+	COLUMN(GAUGE, NULL, member, heading, 1, "", "", .cell = member##_cell, ##__VA_ARGS__)
 
 /* The line of each operation below the histograms. */
 static int print_totals(const struct breakdown_row *rows, size_t n, by_keys keys,
@@ -156,23 +165,24 @@ static int print_totals(const struct breakdown_row *rows, size_t n, by_keys keys
 {
 	char total[16];
 	const struct column totals[] = {
-		{ NULL, "OPERATION", COLUMN_STR, ROLE_LABEL, "", "", AT(op), 1, true, name_cell },
-		{ NULL, "COUNT", COLUMN_U64, ROLE_COUNTER, "", "", AT(count), 1, false, NULL },
-		TOTAL(total_ns, total),
+		COLUMN(LABEL, NULL, op, "OPERATION", 1, "", "", .left = true, .cell = name_cell),
+		COLUMN(COUNTER, NULL, count, "COUNT", 1, "", ""),
+		TOTAL(total_ns, total, .spare = true),
 		TOTAL(avg_ns, "AVG"),
 		TOTAL(p50_ns, "P50"),
-		TOTAL(p90_ns, "P90"),
+		TOTAL(p90_ns, "P90", .spare = true),
 		TOTAL(p99_ns, "P99"),
 		TOTAL(p999_ns, "P99.9"),
 		TOTAL(max_ns, "MAX"),
 	};
-	struct column all[KEY_COLUMNS_MAX + sizeof(totals) / sizeof(totals[0])];
-	size_t n_keys = keys_columns(keys, AT(by), all);
-	const struct schema schema = { all, n_keys + sizeof(totals) / sizeof(totals[0]),
-				       sizeof(*rows) };
+	struct column all[KEY_COLUMNS_MAX + ARRAY_SIZE(totals)];
+	size_t n_keys = keys_columns(keys, offsetof(ROW, by), all);
+	struct schema schema = { all, n_keys, sizeof(*rows) };
 
 	snprintf(total, sizeof(total), "TOTAL %s", unit->name);
-	memcpy(&all[n_keys], totals, sizeof(totals));
+	for (size_t i = 0; i < ARRAY_SIZE(totals); i++)
+		if (!unit->no_sum || totals[i].offset != offsetof(ROW, total_ns))
+			all[schema.n++] = totals[i];
 	return render_table(stream, &schema, rows, n, NULL);
 }
 
@@ -184,14 +194,15 @@ int breakdown_print(struct breakdown_row *rows, size_t n, by_keys keys,
 
 	for (size_t i = 0; !r && i < n; i++) {
 		rows[i].unit = unit;
-		breakdown_name(name, "%s_%s", rows[i].layer, rows[i].op);
+		breakdown_name(name, "%s_%s%s", rows[i].layer, rows[i].op, back(&rows[i]));
 		r = keys_print(keys, &rows[i].by, stream);
 		if (r)
 			return r;
 		if (fprintf(stream, "operation = %s\n", name) < 0)
 			return -errno;
 		if (rows[i].slots)
-			r = hist_print(rows[i].slots, unit->name, stream);
+			r = (unit->plain ? hist_print_plain : hist_print)(rows[i].slots, unit->name,
+									  stream);
 		if (!r && fputc('\n', stream) < 0)
 			r = -errno;
 	}

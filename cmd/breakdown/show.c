@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* Prints the output of a run and of a replay. */
 #include "cmd/breakdown/breakdown.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/clock.h"
 
-/* What is shown of an interval: rows in memory of their own. */
+/* The displayed rows of an interval: rows in memory of their own. */
 struct shown {
 	struct breakdown_row *rows;
 	size_t n;
-	struct hist *slots;	/* room for those of the rows */
-	struct hist_row *other; /* and for those of (other) */
+	struct hist *slots;	/* room for the histograms of the rows */
+	struct hist_row *other; /* and of (other) */
 };
 
-/* Rows of the keys that are shown, of those that have a rank. */
+/* The rows of the displayed keys, from rows with a rank. */
 static size_t first_other(const struct breakdown *b, const struct render_interval *in)
 {
 	const struct breakdown_row *rows = in->rows;
@@ -48,7 +50,13 @@ static void add_row(struct hist_row *sum, const struct breakdown_row *row)
 	hists_merge(sum, &from);
 }
 
-/* The rows from @first on become those of (other). */
+static void set_figures(const struct breakdown *b, struct breakdown_row *row,
+			const struct hist *hist)
+{
+	(b->o.unit->plain ? breakdown_row_plain : breakdown_row_figures)(row, hist);
+}
+
+/* The rows from @first on are merged into (other). */
 static void fold(const struct breakdown *b, struct shown *shown, size_t first)
 {
 	struct breakdown_row *rows = &shown->rows[first];
@@ -63,7 +71,7 @@ static void fold(const struct breakdown *b, struct shown *shown, size_t first)
 		add_row(&shown->other[used - 1], &rows[i]);
 	}
 	for (size_t i = 0; i < used; i++) {
-		breakdown_row_figures(&rows[i], &shown->other[i].hist);
+		set_figures(b, &rows[i], &shown->other[i].hist);
 		rows[i].self_ns = shown->other[i].self_ns;
 		rows[i].by = keys_other;
 		rows[i].rank = RANK_OTHER;
@@ -73,7 +81,7 @@ static void fold(const struct breakdown *b, struct shown *shown, size_t first)
 	shown->n = first + used;
 }
 
-/* JSON has slots by nanoseconds, whatever the unit of the text: they are made of the fine ones. */
+/* JSON has slots by nanoseconds, whatever the unit of the text: computed from the fine ones. */
 static void slots_in_ns(struct shown *shown)
 {
 	for (size_t i = 0; i < shown->n; i++) {
@@ -85,7 +93,7 @@ static void slots_in_ns(struct shown *shown)
 	}
 }
 
-/* The rows of @in as they are shown, in *own.  -ENOMEM with @err. */
+/* The displayed rows of @in, in *own. -ENOMEM with @err. */
 static int show_rows(const struct breakdown *b, const struct render_interval *in,
 		     struct shown *shown, void **own, struct error *err)
 {
@@ -103,6 +111,95 @@ static int show_rows(const struct breakdown *b, const struct render_interval *in
 		memcpy(shown->rows, in->rows, in->n * sizeof(struct breakdown_row));
 	fold(b, shown, first);
 	return 0;
+}
+
+/* A row's share of the time by which its key is sorted: calls, and I/O that no call waits for. */
+static uint64_t weight(const struct breakdown *b, const struct breakdown_row *row)
+{
+	if (b->o.value && b->o.value != VALUE_SIZE)
+		return row->count;
+	if (!b->combined)
+		return row->total_ns;
+	if (row->has_self)
+		return row->self_ns;
+	return strcmp(row->layer, "device") == 0 ? row->total_ns : 0;
+}
+
+/* The rows of a key. */
+struct group {
+	struct breakdown_row *rows;
+	size_t n;
+	uint64_t weight;
+	bool other;
+};
+
+static int by_keys_and_place(const void *a, const void *b, void *keys)
+{
+	const struct breakdown_row *x = a, *y = b;
+	int r = keys_compare(*(const by_keys *)keys, &x->by, &y->by);
+
+	return r ? r : by_place(a, b);
+}
+
+static int by_weight(const void *a, const void *b)
+{
+	const struct group *x = a, *y = b;
+
+	if (x->other != y->other)
+		return x->other ? 1 : -1;
+	if (x->weight != y->weight)
+		return x->weight > y->weight ? -1 : 1;
+	return (x->rows > y->rows) - (x->rows < y->rows);
+}
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct breakdown_row *x = a, *y = b;
+
+	return x->rank != y->rank ? (x->rank < y->rank ? -1 : 1) : by_place(a, b);
+}
+
+/* Ranks the keys anew, and orders the rows by them. */
+static int rank_keys(const struct breakdown *b, struct breakdown_row *rows, size_t n)
+{
+	by_keys keys = b->o.by;
+	struct group *groups = calloc(n + 1, sizeof(*groups)), *g = groups;
+
+	if (!groups)
+		return -ENOMEM;
+	if (n)
+		qsort_r(rows, n, sizeof(*rows), by_keys_and_place, &keys);
+	for (size_t i = 0; i < n; i++) {
+		if (!i || keys_compare(keys, &rows[i - 1].by, &rows[i].by))
+			*g++ = (struct group){
+				.rows = &rows[i],
+				.other = keys_compare(keys, &rows[i].by, &keys_other) == 0,
+			};
+		g[-1].n++;
+		g[-1].weight += weight(b, &rows[i]);
+	}
+	qsort(groups, (size_t)(g - groups), sizeof(*groups), by_weight);
+	for (size_t rank = 0; groups + rank < g; rank++) {
+		for (size_t i = 0; i < groups[rank].n; i++)
+			groups[rank].rows[i].rank =
+			    groups[rank].other ? RANK_OTHER : (uint32_t)rank;
+		if (b->combined)
+			table_shares(groups[rank].rows, groups[rank].n);
+	}
+	free(groups);
+	if (n)
+		qsort(rows, n, sizeof(*rows), by_rank);
+	return 0;
+}
+
+static int narrowed(void *ctx, void *all, size_t n, bool joined)
+{
+	struct breakdown_row *rows = all;
+
+	for (size_t i = 0; joined && i < n; i++)
+		if (rows[i].slots)
+			set_figures(ctx, &rows[i], rows[i].slots);
+	return rank_keys(ctx, rows, n);
 }
 
 static int machine_rows(void *ctx, struct render_interval *in, void **own, struct error *err)
@@ -139,6 +236,8 @@ static int print_body(void *ctx, const struct render_interval *in, FILE *stream,
 		r = table_print(shown.rows, shown.n, in->schema, &b->o, stream);
 	else
 		r = breakdown_print(shown.rows, shown.n, b->o.by, b->o.unit, stream);
+	if (!r && b->o.value)
+		r = value_summary(shown.rows, shown.n, b->o.value, stream);
 	free(own);
 	return r;
 }
@@ -149,14 +248,15 @@ static int print_head(void *ctx, const struct recording_interval *in, FILE *stre
 
 	if (((const struct breakdown *)ctx)->o.heatmap)
 		return 0;
-	clock_time(in->interval.end_ns, in->utc_offset, text);
+	recording_clock(in, text);
 	return fprintf(stream, "\n%s\n", text) < 0 ? -errno : 0;
 }
 
 static int print_start(void *ctx, FILE *stream)
 {
-	(void)ctx;
-	if (fprintf(stream, "%s\n", breakdown_first_line) < 0)
+	const struct breakdown *b = ctx;
+
+	if (fprintf(stream, "%s\n", b->o.value ? value_first_line : breakdown_first_line) < 0)
 		return -errno;
 	return render_flush(stream);
 }
@@ -174,6 +274,10 @@ static int check_options(void *ctx, struct error *err)
 
 	if (b->o.max_keys && !b->o.by)
 		return breakdown_keys_error(err);
+	if ((args_given(&b->o.args, 'm') || args_given(&b->o.args, 'u')) &&
+	    (!b->combined || b->o.hist))
+		return error_set(err, STATUS_USAGE, -EINVAL,
+				 "the histograms of a recording keep the unit of the run");
 	if (b->combined && (b->o.heatmap || b->o.svg))
 		return breakdown_heatmap_error(err);
 	return b->combined || !b->o.hist ? 0 : breakdown_hist_error(err);
@@ -183,34 +287,65 @@ static int check_options(void *ctx, struct error *err)
 static void tables(void *ctx, struct show *show)
 {
 	struct breakdown *b = ctx;
-	const struct breakdown_unit *unit = breakdown_unit(b->unit_ns);
+	const struct breakdown_unit *unit = value_unit(b->o.value) ?: breakdown_unit(b->unit_ns);
 
 	if (unit)
 		b->o.unit = unit;
-	breakdown_keyed_schema(b->combined ? &table_schema : &breakdown_schema, b->o.by, b->columns,
-			       &b->schema);
+	breakdown_keyed_schema(b->combined  ? &table_schema
+			       : b->o.value ? &value_schema
+					    : &breakdown_schema,
+			       b->o.by, b->columns, &b->schema);
+	if (b->o.value)
+		value_columns(b->o.value, b->columns, &b->schema);
 	show->tables[0] = (struct recording_table){ b->combined ? "layers" : "rows",
-						    b->o.by	  ? &b->schema
-						    : b->combined ? &table_schema
-								  : &breakdown_schema };
+						    b->o.by || b->o.value ? &b->schema
+						    : b->combined	  ? &table_schema
+									  : &breakdown_schema };
 	show->n_tables = 1;
 	if (!b->combined && b->o.layer && strcmp(b->o.layer, "blk") != 0)
 		show->empty =
 		    b->o.filters.disk.dev
-			? "no I/O seen by calls of files on the disk; page faults (mmap), io_uring "
-			  "and libaio are not counted"
-			: "no I/O seen by calls; page faults (mmap) are none";
+			? "no I/O seen in calls on files of this disk; page faults (mmap), "
+			  "io_uring and libaio are not counted"
+			: "no I/O seen in calls; page faults (mmap) are not counted";
 }
 
+static const struct schema *columns(size_t i, const char **with)
+{
+	static const struct {
+		const struct schema *schema;
+		const char *with;
+	} variants[] = { { &table_schema, "" },
+			 { &breakdown_schema, "-T" },
+			 { &value_schema, "--value" },
+			 { &keys_schema, "--by" } };
+
+	if (i >= ARRAY_SIZE(variants))
+		return NULL;
+	*with = variants[i].with;
+	return variants[i].schema;
+}
+
+static const struct show_setting settings[] = {
+	{ "unit_ns", 'm', offsetof(struct breakdown, unit_ns), sizeof(uint64_t), UINT32_MAX, 'u' },
+	SHOW_SETTING(struct breakdown, "combined", 0, combined, 1),
+	SHOW_SETTING(struct breakdown, "value", 0, o.value, VALUES - 1),
+	SHOW_SETTING(struct breakdown, "by", KEYS_KEY, o.by, UINT64_MAX),
+	SHOW_SETTING(struct breakdown, "max_keys", 'r', o.max_keys, UINT32_MAX),
+	{ 0 },
+};
+
 const struct tool_view breakdown_view = {
+	.columns = columns,
+	.settings = settings,
 	.tables = tables,
 	.check = check_options,
+	.narrowed = narrowed,
 	.take = take,
 	.rows = machine_rows,
 	.text = { .begin = print_start, .head = print_head, .body = print_body },
+	.events = { "count" },
+	.not_events = block_not_events,
 	.empty = "no I/O seen",
-	.notes_first = true,
-	.written_by = "--heatmap",
-	.written_at = offsetof(struct breakdown, o.svg),
-	.written_beside = true,
+	.file = { "--heatmap", offsetof(struct breakdown, o.svg), breakdown_heatmap_write },
 };

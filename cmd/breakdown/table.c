@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "cmd/breakdown/rows.h"
+#include "output/columns.h"
 #include "output/render.h"
+#include "core/base/array.h"
 
 /* ---- rows ---- */
 
@@ -22,8 +24,8 @@ static bool same_kind(const struct breakdown_row *a, const struct breakdown_row 
 	return strcmp(a->op, b->op) == 0 && strcmp(a->io, b->io) == 0;
 }
 
-/* All the time of the system calls of a class and kind of I/O is somebody's, so that the sum of
- * SELF is the time of those that ended. */
+/* All the time of the system calls of a class and kind of I/O belongs to some layer, so that the
+ * sum of SELF is the time of the calls that ended. */
 void table_shares(struct breakdown_row *rows, size_t n)
 {
 	size_t first = 0;
@@ -82,8 +84,7 @@ size_t table_fill(const struct calls_layer *layer, const struct hist_row *const 
 
 /* ---- columns ---- */
 
-/* A time as people read it: three figures or more, and the unit. */
-static void shown_time(uint64_t ns, const struct breakdown_unit *unit, char *buf, size_t size)
+void table_time(uint64_t ns, const struct breakdown_unit *unit, char *buf, size_t size)
 {
 	static const struct {
 		const char *name;
@@ -110,7 +111,7 @@ static void shown_time(uint64_t ns, const struct breakdown_unit *unit, char *buf
 		const struct breakdown_row *r = row;                                               \
                                                                                                    \
 		if (r->count)                                                                      \
-			shown_time(r->member, r->unit, buf, size);                                 \
+			table_time(r->member, r->unit, buf, size);                                 \
 		else                                                                               \
 			snprintf(buf, size, "-");                                                  \
 	}
@@ -125,7 +126,7 @@ static void self_ns_cell(const void *row, char *buf, size_t size)
 	const struct breakdown_row *r = row;
 
 	if (r->has_self)
-		shown_time(r->self_ns, r->unit, buf, size);
+		table_time(r->self_ns, r->unit, buf, size);
 	else
 		snprintf(buf, size, "-");
 }
@@ -140,51 +141,39 @@ static void share_cell(const void *row, char *buf, size_t size)
 		snprintf(buf, size, "-");
 }
 
-#define AT(member) offsetof(struct breakdown_row, member)
-#define LABEL(key, heading, width, meaning)                                                        \
-	{                                                                                          \
-#key, heading, COLUMN_STR, ROLE_LABEL, "", meaning, AT(key), width, true, NULL     \
-	}
-#define TIME(key, heading, role, width, cell, meaning)                                             \
-	{                                                                                          \
-#key, heading, COLUMN_U64, role, "ns", meaning, AT(key), width, false, cell        \
-	}
+#define ROW struct breakdown_row
 
 static const struct column columns[] = {
-	LABEL(
-	    op, "OP", 7,
-	    "what the system call was for: read, write or sync; of what no call waits for what it "
-	    "is, also discard"),
+	LABEL(op, "OP", 7,
+	      "operation of the system call: read, write or sync; for I/O that "
+	      "no call waits for, the operation of the request (also discard)"),
 	LABEL(layer, "LAYER", 7,
 	      "layer of the I/O stack: syscall, vfs, a file system, admit (bios wait for their "
 	      "request), queue (requests wait to be issued) or device"),
 	LABEL(io, "I/O", 6,
 	      "disk: calls with requests of their own; cached: calls without; all: syncs, with or "
 	      "without; async: no read, write or sync call waits for it"),
-	{ "count", "COUNT", COLUMN_U64, ROLE_COUNTER, "operations",
-	  "calls or, for admit, bios and, for queue and device, requests that ended in the interval",
-	  AT(count), 8, false, NULL },
-	TIME(total_ns, NULL, ROLE_COUNTER, 0, NULL, "their time, added up"),
-	TIME(avg_ns, "AVG", ROLE_GAUGE, 7, avg_ns_cell, "their average time"),
-	TIME(p50_ns, "P50", ROLE_GAUGE, 7, p50_ns_cell, "half of them took no longer"),
-	TIME(p90_ns, NULL, ROLE_GAUGE, 0, NULL, "90 % of them took no longer"),
-	TIME(p99_ns, "P99", ROLE_GAUGE, 7, p99_ns_cell, "99 % of them took no longer"),
-	TIME(p999_ns, NULL, ROLE_GAUGE, 0, NULL, "99.9 % of them took no longer"),
-	TIME(max_ns, "MAX", ROLE_GAUGE, 7, max_ns_cell, "the longest"),
-	TIME(self_ns, "SELF", ROLE_COUNTER, 8, self_ns_cell,
-	     "time that the calls spent in this layer and in none below it"),
-	{ "self_ppm", "SELF%", COLUMN_U32, ROLE_GAUGE, "ppm",
-	  "that time's share of the system calls' time, in millionths", AT(self_ppm), 6, false,
-	  share_cell },
-	{ "has_self", NULL, COLUMN_BOOL, ROLE_STATE, "",
-	  "some call waits for it: SELF has a meaning", AT(has_self), 0, false, NULL },
-	{ "slots", NULL, COLUMN_HIST, ROLE_HISTOGRAM, "ns", "how many took from lo to hi",
-	  AT(slots), 0, false, NULL,
-	  .help = "how long calls, bios and requests took in each layer" },
+	COUNTER(count, "COUNT", 8, "operations",
+		"calls that ended in the interval; for admit, bios; for queue and "
+		"device, requests"),
+	COUNTER(total_ns, NULL, 0, "ns", "sum of their times"),
+	GAUGE(avg_ns, "AVG", 7, "ns", "their average time", .cell = avg_ns_cell, .spare = true),
+	GAUGE(p50_ns, "P50", 7, "ns", "median of their times", .cell = p50_ns_cell, .spare = true),
+	GAUGE(p90_ns, NULL, 0, "ns", "90th percentile of their times"),
+	GAUGE(p99_ns, "P99", 7, "ns", "99th percentile of their times", .cell = p99_ns_cell),
+	GAUGE(p999_ns, NULL, 0, "ns", "99.9th percentile of their times"),
+	GAUGE(max_ns, "MAX", 7, "ns", "longest of their times", .cell = max_ns_cell),
+	COUNTER(self_ns, "SELF", 8, "ns",
+		"time spent in this layer itself, without the layers below it",
+		.cell = self_ns_cell),
+	GAUGE(self_ppm, "SELF%", 6, "ppm",
+	      "SELF as a share of the time of the system calls, in millionths", .cell = share_cell),
+	STATE(has_self, "", "whether a call waits for it; otherwise SELF is meaningless"),
+	HISTOGRAM(slots, "ns", "number of operations with a time from lo to hi",
+		  .help = "time of calls, bios and requests in each layer"),
 };
 
-const struct schema table_schema = { columns, sizeof(columns) / sizeof(columns[0]),
-				     sizeof(struct breakdown_row) };
+const struct schema table_schema = { columns, ARRAY_SIZE(columns), sizeof(struct breakdown_row) };
 
 /* ---- text ---- */
 

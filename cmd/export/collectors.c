@@ -9,14 +9,16 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "cmd/command.h"
+#include "cmd/cli/command.h"
 #include "cmd/export/live_groups.h"
-#include "cmd/report.h"
+#include "cmd/export/stuck_metrics.h"
+#include "cmd/cli/report.h"
+#include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "core/system/process.h"
+#include "output/columns.h"
 
-#define N(a)	 (sizeof(a) / sizeof((a)[0]))
 #define WORDS	 8
 #define ATTEMPTS 2
 
@@ -26,8 +28,9 @@ struct description {
 	const char *options[ATTEMPTS][WORDS]; /* the second if the kernel cannot do the first */
 	const char *prefix;		      /* of the metrics */
 	const char *without[4];		      /* columns */
-	unsigned int weight;		      /* of --series: about what a row has */
+	unsigned int weight;		      /* for --series: typical series per row */
 	bool by_default;
+	const char *sums; /* rows whose `kind` is this are the sums of others: not counted twice */
 };
 
 static const struct description descriptions[] = {
@@ -39,6 +42,7 @@ static const struct description descriptions[] = {
 	  { "layer" },
 	  28,
 	  true },
+	{ "stuck", &tool_stuck, { { NULL } }, NULL, { NULL }, 0, true },
 	{ "queue",
 	  &tool_breakdown,
 	  { { "-T", "blk", "-Q", "--by", "disk" } },
@@ -65,6 +69,14 @@ static const struct description descriptions[] = {
 	  { NULL },
 	  4,
 	  false },
+	{ "blame",
+	  &tool_blame,
+	  { { "--by", "unit" } },
+	  "iotrace_blame",
+	  { NULL },
+	  1,
+	  false,
+	  "all" },
 };
 
 struct collector {
@@ -73,6 +85,7 @@ struct collector {
 	struct tool_run *tool;	       /* NULL: not attached, or given up */
 	char words[WORDS + 1][32];     /* its options point into these */
 	struct metrics_source *source; /* NULL: not attached */
+	struct stuck_metrics *stuck;   /* NULL: its rows are metrics as they are */
 	size_t attempt;
 	bool up, failed;
 	struct error why;      /* where failed, until it is reported */
@@ -83,19 +96,32 @@ struct collector {
 
 struct collectors {
 	struct metrics *metrics;
-	struct metrics_source *losses, *states, *limits, *hooks, *programs, *build, *process;
+	struct metrics_source *losses, *events, *states, *limits, *hooks, *programs, *build,
+	    *process;
 	struct live_groups *groups; /* NULL: no collector is about cgroups */
-	struct collector list[N(descriptions)];
+	struct collector list[ARRAY_SIZE(descriptions)];
 	size_t n;
-	struct tool_run *running[N(descriptions)];
+	struct tool_run *running[ARRAY_SIZE(descriptions)];
 	size_t n_running;
 	uint64_t updated_ns, cpu_ns, series;
 	bool verbose;
 };
 
+char *collectors_text(const struct collectors *c, char out[COLLECTORS_TEXT_SIZE])
+{
+	size_t len = 0;
+
+	out[0] = 0;
+	for (size_t i = 0; i < c->n && len < COLLECTORS_TEXT_SIZE; i++)
+		if (c->list[i].up)
+			len += (size_t)snprintf(out + len, COLLECTORS_TEXT_SIZE - len, "%s%s",
+						len ? ", " : "", c->list[i].about->name);
+	return out;
+}
+
 bool collector_exists(const char *name)
 {
-	for (size_t i = 0; i < N(descriptions); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(descriptions); i++)
 		if (strcmp(descriptions[i].name, name) == 0)
 			return true;
 	return false;
@@ -106,6 +132,11 @@ bool collector_exists(const char *name)
 struct loss_row {
 	const char *collector, *kind;
 	uint64_t count;
+};
+
+struct event_row {
+	const char *collector;
+	uint64_t events;
 };
 
 struct state_row {
@@ -137,66 +168,73 @@ struct process_row {
 	uint64_t cpu_ns, resident;
 };
 
-#define LABEL(type, member, meaning)                                                               \
-	{                                                                                          \
-#member, NULL, COLUMN_STR, ROLE_LABEL, "", meaning, offsetof(type, member), 0,     \
-		    true, NULL                                                                     \
-	}
-#define NUMBER(type, member, size, role, unit, meaning, metric)                                    \
-	{                                                                                          \
-#member, NULL, COLUMN_##size, ROLE_##role, unit, meaning, offsetof(type, member),  \
-		    0, false, NULL, metric                                                         \
-	}
-
+#define ROW struct loss_row
 static const struct column loss_columns[] = {
-	LABEL(struct loss_row, collector, "collector"),
-	LABEL(struct loss_row, kind, "what was lost"),
-	NUMBER(struct loss_row, count, U64, COUNTER, "",
-	       "events that could not be counted in full, by reason", "losses"),
+	LABEL(collector, NULL, 0, "collector"),
+	LABEL(kind, NULL, 0, "what was lost"),
+	COUNTER(count, NULL, 0, "", "events that could not be counted in full, by reason",
+		.metric = "losses"),
 };
+#undef ROW
 
+#define ROW struct event_row
+static const struct column event_columns[] = {
+	LABEL(collector, NULL, 0, "collector"),
+	COUNTER(events, NULL, 0, "", "events that were counted, to compare losses with"),
+};
+#undef ROW
+
+#define ROW struct state_row
 static const struct column state_columns[] = {
-	LABEL(struct state_row, collector, "collector"),
-	NUMBER(struct state_row, up, U32, GAUGE, "", "whether the collector is running",
-	       "collector_up"),
+	LABEL(collector, NULL, 0, "collector"),
+	GAUGE(up, NULL, 0, "", "whether the collector is running", .metric = "collector_up"),
 };
+#undef ROW
 
+#define ROW struct limit_row
 static const struct column limit_columns[] = {
-	LABEL(struct limit_row, collector, "collector"),
-	NUMBER(struct limit_row, rows, U64, COUNTER, "",
-	       "rows that were counted as (other), since --series has no room for them",
-	       "series_limited"),
+	LABEL(collector, NULL, 0, "collector"),
+	COUNTER(rows, NULL, 0, "",
+		"rows that were counted as (other), since --series has no room for them",
+		.metric = "series_limited"),
 };
+#undef ROW
 
+#define ROW struct hook_row
 static const struct column hook_columns[] = {
-	LABEL(struct hook_row, collector, "collector"),
-	LABEL(struct hook_row, event, "what is hooked"),
-	LABEL(struct hook_row, hook, "how, and where in the kernel"),
-	NUMBER(struct hook_row, one, U32, GAUGE, "", "where in the kernel a collector counts",
-	       "hook_info"),
+	LABEL(collector, NULL, 0, "collector"),
+	LABEL(event, NULL, 0, "what is hooked"),
+	LABEL(hook, NULL, 0, "how, and where in the kernel"),
+	GAUGE(one, NULL, 0, "", "where in the kernel a collector counts", .metric = "hook_info"),
 };
+#undef ROW
 
+#define ROW struct program_row
 static const struct column program_columns[] = {
-	LABEL(struct program_row, collector, "collector"),
-	NUMBER(struct program_row, run_ns, U64, COUNTER, "ns",
-	       "CPU time of the BPF programs, while sysctl kernel.bpf_stats_enabled is 1", "run"),
-	NUMBER(struct program_row, runs, U64, COUNTER, "",
-	       "runs of the BPF programs, while sysctl kernel.bpf_stats_enabled is 1", NULL),
+	LABEL(collector, NULL, 0, "collector"),
+	COUNTER(run_ns, NULL, 0, "ns",
+		"CPU time of the BPF programs, while sysctl kernel.bpf_stats_enabled is 1",
+		.metric = "run"),
+	COUNTER(runs, NULL, 0, "",
+		"runs of the BPF programs, while sysctl kernel.bpf_stats_enabled is 1"),
 };
+#undef ROW
 
+#define ROW struct build_row
 static const struct column build_columns[] = {
-	LABEL(struct build_row, version, "version of iotrace"),
-	LABEL(struct build_row, kernel, "release of the kernel"),
-	NUMBER(struct build_row, one, U32, GAUGE, "", "version of iotrace and of the kernel",
-	       "build_info"),
+	LABEL(version, NULL, 0, "version of iotrace"),
+	LABEL(kernel, NULL, 0, "release of the kernel"),
+	GAUGE(one, NULL, 0, "", "version of iotrace and of the kernel", .metric = "build_info"),
 };
+#undef ROW
 
+#define ROW struct process_row
 static const struct column process_columns[] = {
-	NUMBER(struct process_row, cpu_ns, U64, COUNTER, "ns",
-	       "CPU time of iotrace, without its BPF programs", NULL),
-	NUMBER(struct process_row, resident, U64, GAUGE, "bytes",
-	       "memory of iotrace, without its BPF maps", "resident_memory"),
+	COUNTER(cpu_ns, NULL, 0, "ns", "CPU time of iotrace, without its BPF programs"),
+	GAUGE(resident, NULL, 0, "bytes", "memory of iotrace, without its BPF maps",
+	      .metric = "resident_memory"),
 };
+#undef ROW
 
 /* node_exporter has process metrics of its own, and refuses others in a file. */
 static int open_own(struct collectors *c, bool textfile)
@@ -207,6 +245,7 @@ static int open_own(struct collectors *c, bool textfile)
 		struct metrics_source **source;
 	} sources[] = {
 		{ "iotrace", SCHEMA(loss_columns, struct loss_row), &c->losses },
+		{ "iotrace", SCHEMA(event_columns, struct event_row), &c->events },
 		{ "iotrace", SCHEMA(state_columns, struct state_row), &c->states },
 		{ "iotrace", SCHEMA(limit_columns, struct limit_row), &c->limits },
 		{ "iotrace", SCHEMA(hook_columns, struct hook_row), &c->hooks },
@@ -217,7 +256,7 @@ static int open_own(struct collectors *c, bool textfile)
 	};
 	int r = 0;
 
-	for (size_t i = 0; !r && i < N(sources); i++)
+	for (size_t i = 0; !r && i < ARRAY_SIZE(sources); i++)
 		r = metrics_source(c->metrics, sources[i].prefix, &sources[i].schema, NULL, 0,
 				   sources[i].source);
 	return r;
@@ -296,9 +335,8 @@ static void keep_failure(struct collector *c, const struct error *err)
 	c->why = *err;
 }
 
-/* What keep_failure() has kept, but for @fatal (NULL: none): that ends the run and is reported
- * then.
- */
+/* The error stored by keep_failure(), except for @fatal (NULL: none): this one ends the run and is
+ * reported then. */
 static void report_failures(struct collector *list, size_t n, const struct error *fatal)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -319,17 +357,47 @@ static int add_losses(struct collector *c, const struct interval *interval)
 				&(struct loss_row){ c->about->name, interval->losses[i].key,
 						    interval->losses[i].count },
 				1);
+	/* Also a count of 0, so that both begin together. */
+	if (!r && c->about->tool->view->events[0])
+		r = metrics_add(c->owner->events,
+				&(struct event_row){ c->about->name, interval->events }, 1);
 	return r;
 }
 
-/* struct tool_run's sink(): adds the losses; the rows go the way of an output. */
+/* Adds the rows that are no sums of others. */
+static int add_parts(struct collector *c, const struct schema *schema,
+		     const struct recording_rows *rows)
+{
+	const struct column *kind = schema->columns;
+	int r = 0;
+
+	while (strcmp(kind->key, "kind") != 0)
+		kind++;
+	for (size_t i = 0; !r && i < rows->n; i++) {
+		const char *row = (const char *)rows->rows + i * schema->row_size;
+		const char *const *text = (const void *)(row + kind->offset);
+
+		if (strcmp(*text, c->about->sums) != 0)
+			r = metrics_add(c->source, row, 1);
+	}
+	return r;
+}
+
+/* struct tool_run's sink(): adds the losses; the rows are output as usual. */
 static int take_output(void *ctx, struct tool_run *t, struct recording_interval *in,
 		       struct error *err)
 {
 	struct collector *c = ctx;
-	int r = add_losses(c, &in->interval);
+	int r = 0;
 
-	r = r ? error_no_memory(err) : show_output(&t->show, in, err);
+	if (c->about->sums)
+		r = add_parts(c, t->show.schema, &in->tables[0]) ? error_no_memory(err) : 0;
+	else if (!c->stuck)
+		r = show_output(&t->show, in, err);
+	else if (stuck_metrics_set(c->stuck, in->tables[0].rows, in->tables[0].n))
+		r = error_no_memory(err);
+	if (!r && add_losses(c, &in->interval))
+		r = error_no_memory(err);
 	if (metrics_limited(c->source) && !c->limit_told) {
 		c->limit_told = true;
 		report_line("collector %s: --series %" PRIu64
@@ -349,7 +417,7 @@ static void on_failure(void *ctx, struct tool_run *t, const struct error *err)
 	report_failure(c, err);
 }
 
-/* How a tool is opened or parsed: tool_open(), tool_parse(). */
+/* Opens or parses a tool: tool_open(), tool_parse(). */
 typedef int open_tool(const struct tool *tool, int argc, char **argv, struct tool_run **out,
 		      struct error *err);
 
@@ -404,20 +472,23 @@ static int open_one(struct collector *c, struct error *err)
 	return r;
 }
 
-/* Its rows go to a source of their own. */
+/* Its rows go to a separate source. */
 static int open_source(struct collector *c, struct error *err)
 {
 	struct show *show = &c->tool->show;
 
-	show->prepare(show->ctx, show);
-	if (!show->schema)
-		show->schema = show->tables[0].schema;
+	if (c->about->tool == &tool_stuck) {
+		if (stuck_metrics_open(c->owner->metrics, &c->stuck))
+			return error_no_memory(err);
+		c->source = stuck_metrics_source(c->stuck, 0);
+		return 0;
+	}
+	show_tables(show);
 	if (metrics_source(c->owner->metrics, c->about->prefix, show->schema, c->about->without,
 			   c->about->weight, &c->source))
 		return error_no_memory(err);
 	show->display = metrics_renderer(c->source);
 	show->empty = NULL;
-	show->notes_first = true; /* and so not at the end: show_start() is not called */
 	return 0;
 }
 
@@ -449,6 +520,8 @@ static int attach_one(struct collector *c, struct run *run, struct error *err)
 		r = open_source(c, err);
 	if (!r)
 		r = add_hooks(c, err);
+	if (c->stuck)
+		c->tool->keeps &= ~PRIVILEGES_CGROUPS; /* no metric has a cgroup's name */
 	c->up = !r;
 	return r;
 }
@@ -465,7 +538,7 @@ static bool is_wanted(const struct export_options *o, const struct description *
 
 static bool wants_groups(const struct export_options *o)
 {
-	for (size_t i = 0; i < N(descriptions); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(descriptions); i++)
 		if (descriptions[i].tool == &tool_top && !descriptions[i].by_default &&
 		    is_wanted(o, &descriptions[i]))
 			return true;
@@ -485,7 +558,7 @@ int collectors_open(const struct export_options *o, struct collectors **out, str
 	if (!c || (wants_groups(o) && live_groups_open(NULL, NULL, &c->groups)) ||
 	    metrics_open(o->series, o->keep_ns, &c->metrics) || open_own(c, o->textfile))
 		return error_no_memory(err);
-	for (size_t i = 0; i < N(descriptions); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(descriptions); i++) {
 		struct collector *one = &c->list[c->n];
 
 		if (!is_wanted(o, &descriptions[i]))
@@ -501,7 +574,7 @@ int collectors_open(const struct export_options *o, struct collectors **out, str
 	return opened ? 0 : -ENOTSUP;
 }
 
-/* With its second options, where the hooks of the first turn out not to be enough. */
+/* With its second options, if the hooks for the first ones turn out not to suffice. */
 static int attach_first_or_second(struct collector *c, struct run *run, struct error *err)
 {
 	int r = attach_one(c, run, err);
@@ -555,7 +628,7 @@ static enum metrics_presence look_for_device(const char *folder, const char *nam
 	snprintf(path, sizeof(path), "%s%s", folder, name);
 	for (char *c = path + len; *c; c++)
 		if (*c == '/')
-			*c = '!'; /* as sysfs has names of disks */
+			*c = '!'; /* disk names in sysfs form */
 	if (!access(path, F_OK))
 		return METRICS_THERE;
 	return errno == ENOENT ? METRICS_GONE : METRICS_NOT_LOOKED;
@@ -569,7 +642,7 @@ static enum metrics_presence look(void *ctx, const char *key, const char *value,
 		return look_for_device("/sys/class/block/", value);
 	if (strcmp(key, "device") == 0)
 		return look_for_device("/sys/bus/virtio/devices/", value);
-	/* Its process may be hidden from this one; but the rows of a guest that runs change. */
+	/* Its process may be hidden from this one; but the rows of a running guest change. */
 	if (strcmp(key, "guest") == 0)
 		return changed || !*value ? METRICS_THERE : METRICS_GONE;
 	return c->groups ? live_groups_look(c->groups, key, value) : METRICS_NOT_LOOKED;
@@ -606,8 +679,10 @@ void collectors_close(struct collectors *c)
 {
 	if (!c)
 		return;
-	for (size_t i = 0; i < c->n; i++)
+	for (size_t i = 0; i < c->n; i++) {
 		close_attempt(&c->list[i]);
+		stuck_metrics_free(c->list[i].stuck);
+	}
 	metrics_close(c->metrics);
 	live_groups_free(c->groups);
 	free(c);
@@ -642,6 +717,8 @@ static int about_collector(struct collectors *c, const struct description *descr
 	about->collector = description->name;
 	if (!r)
 		metrics_each(one->source, about_one, about);
+	for (size_t i = 1; !r && one->stuck && i < STUCK_METRICS_SOURCES; i++)
+		metrics_each(stuck_metrics_source(one->stuck, i), about_one, about);
 	return r;
 }
 
@@ -653,18 +730,20 @@ int collectors_about(collectors_metric *each, void *ctx)
 
 	if (!r)
 		r = open_own(&c, false);
-	for (size_t i = 0; !r && i < N(descriptions); i++)
+	for (size_t i = 0; !r && i < ARRAY_SIZE(descriptions); i++)
 		r = about_collector(&c, &descriptions[i], &about);
 	about.collector = NULL;
 	if (!r) {
 		struct metrics_source *own[] = { c.losses,   c.states, c.limits, c.hooks,
 						 c.programs, c.build,  c.process };
 
-		for (size_t i = 0; i < N(own); i++)
+		for (size_t i = 0; i < ARRAY_SIZE(own); i++)
 			metrics_each(own[i], about_one, &about);
 	}
-	for (size_t i = 0; i < c.n; i++)
+	for (size_t i = 0; i < c.n; i++) {
 		close_attempt(&c.list[i]);
+		stuck_metrics_free(c.list[i].stuck);
+	}
 	metrics_close(c.metrics);
 	return r;
 }

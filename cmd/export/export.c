@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* iotrace export: a run. */
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
-#include "cmd/command.h"
+#include "cmd/cli/command.h"
 #include "cmd/export/collectors.h"
 #include "cmd/export/http.h"
 #include "cmd/export/options.h"
+#include "cmd/export/resident.h"
 #include "cmd/export/textfile.h"
-#include "cmd/report.h"
+#include "cmd/cli/report.h"
 #include "core/base/clock.h"
 
 struct export
@@ -15,6 +19,7 @@ struct export
 	struct collectors *collectors;
 	struct http *http; /* NULL: nothing is served */
 	struct textfile textfile;
+	struct resident resident;
 	bool file_failed; /* the file could not be written last time, which was reported */
 	struct run run;
 };
@@ -48,8 +53,12 @@ static int serve_metrics(void *ctx, enum metrics_format format, bool is_read, FI
 static int open_outputs(struct export *e, struct error *err)
 {
 	const struct export_options *o = &e->o;
-	int r = o->textfile ? textfile_open(&e->textfile, o->textfile, err) : 0;
+	int r = 0;
 
+	if (o->stuck || o->stuck_log_ns)
+		r = resident_start(o->stuck, o->stuck_log_ns, &e->resident, err);
+	if (!r && o->textfile)
+		r = textfile_open(&e->textfile, o->textfile, err);
 	if (r || (o->textfile && !o->listen))
 		return r;
 	r = http_open(o->listen ?: EXPORT_LISTEN, !o->listen, serve_metrics, e, &e->http, err);
@@ -89,16 +98,34 @@ static int begin(struct export *e, struct error *err)
 	return r || !e->http ? r : http_start(e->http, &e->run, err);
 }
 
+/* On a terminal: what can be read where. */
+static void say_where(const struct export *e)
+{
+	const char *listen = e->o.listen ?: EXPORT_LISTEN;
+	const bool is_unix = strncmp(listen, "unix:", 5) == 0;
+	char names[COLLECTORS_TEXT_SIZE];
+
+	if (!isatty(STDERR_FILENO))
+		return;
+	collectors_text(e->collectors, names);
+	if (e->http)
+		report_line("serving %s at %s%s%s%s", names, is_unix ? "" : "http://",
+			    listen[0] == ':' ? "localhost" : "", listen, is_unix ? "" : "/metrics");
+	if (e->textfile.path)
+		report_line("writing %s to %s", names, e->textfile.path);
+}
+
 static int run(struct export *e)
 {
 	struct error err;
 
 	if (run_begin(&e->run, &e->o.args, &err) || begin(e, &err))
 		return report_error(&err);
+	say_where(e);
 	return collectors_loop(e->collectors, &e->run);
 }
 
-static int export_main(int argc, char **argv)
+int export_main(int argc, char **argv)
 {
 	struct export e = { 0 };
 	struct error err;
@@ -112,17 +139,12 @@ static int export_main(int argc, char **argv)
 		status = report_error(&err);
 	else
 		status = run(&e);
-	/* Figures that stay would be taken for current ones. */
+	/* Unchanging figures would be taken for current ones. */
 	textfile_remove(&e.textfile);
 	http_close(e.http);
+	resident_end(&e.resident);
 	collectors_close(e.collectors);
 	if (e.run.watchers)
 		run_end(&e.run);
 	return status;
 }
-
-const struct tool tool_export = {
-	.name = "export",
-	.args = &export_args,
-	.main = export_main,
-};

@@ -1,591 +1,432 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cmd/export/http.h"
 
-#include <arpa/inet.h>
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
-#include <event2/buffer.h>
-#include <event2/bufferevent.h>
-#include <event2/event.h>
-#include <event2/http.h>
-#include <event2/listener.h>
 #include <zlib.h>
 
+#include "cmd/export/http_request.h"
 #include "cmd/export/listen.h"
 #include "core/base/clock.h"
 
-#define LISTENERS LISTEN_MAX
-/* Unread bytes of a client: more than a request has. */
-#define UNREAD_MAX (2 * HTTP_HEADERS)
-/* So long a client may take to ask before it has to make room. */
+/* How long a client may take to send its request before it can be evicted. */
 #define CLIENT_NS (NS_PER_SEC / 10)
+/* Bytes that are read and dropped once a client has its answer: closing a connection with unread
+ * data would destroy the answer. */
+#define DROPPED_MAX 65536
 
-/* A descriptor that libevent waits for. */
-struct waiting {
-	int fd;
-	short events; /* of poll() */
-};
+/* The states of a client, in the order of eviction. */
+enum state { HAS_ANSWER, ASKS, IS_ANSWERED };
 
 struct client {
-	struct bufferevent *stream; /* libevent's */
+	struct http *http;
+	int fd; /* -1: none */
 	uint64_t since_ns;
-	bool asked;   /* its request was answered */
-	bool cut_off; /* it is about to go */
-	bool there;   /* libevent waits for it */
+	enum state state;
+	size_t n; /* bytes of head; then of its answer that were sent, or of what was dropped */
+	char *answer;
+	size_t size; /* of its answer */
+	char head[HTTP_HEAD_MAX];
+};
+
+struct listener {
+	struct http *http;
+	int fd;
 };
 
 struct http {
-	struct event_base *base;
-	struct evhttp *server;
-	struct evconnlistener *listeners[LISTENERS];
-	size_t n_listeners;
 	http_metrics *metrics;
 	void *ctx;
-	const char *hosts; /* NULL: none but http_host_allowed()'s own */
+	const char *hosts; /* NULL: none except http_host_allowed()'s own */
 	struct run *run;   /* NULL: not started */
 	int timer_fd;
 	uint64_t tick_ns; /* the timer's; 0: it does not run */
-	struct waiting waiting[HTTP_CLIENTS + LISTENERS];
-	size_t n_waiting;
-	struct client clients[HTTP_CLIENTS]; /* of libevent's last turn, and accepted since */
+	struct listener listeners[LISTEN_MAX];
+	size_t n_listeners;
+	bool accepts; /* the listeners are watched */
+	bool no_room; /* accept() had no descriptor or no memory left: they rest for a tick */
 	size_t n_clients;
-	bool full; /* the listeners are disabled */
+	struct client clients[HTTP_CLIENTS];
 	struct listen_file file;
 };
 
-/* Not in event2/http.h. */
-#define HTTP_FORBIDDEN 403
+/* ---- answers ---- */
 
-/* ---- requests ---- */
+struct answer {
+	int status;
+	const char *reason; /* meaning of the status */
+	const char *type;   /* of the body */
+	bool gzip;
+	char *body; /* NULL: none */
+	size_t size;
+};
 
-/* The weight of @len bytes of ";parameters", in thousandths: 1000 if they have none. */
-static unsigned int weight_of(const char *parameters, size_t len)
+static const char *reason_of(int status)
 {
-	unsigned int weight = 0, place = 1000;
-	size_t i = 0;
-
-	while (i + 2 < len && strncasecmp(parameters + i, "q=", 2) != 0)
-		i++;
-	i += 2;
-	if (i >= len || !strchr("01.", parameters[i]))
-		return HTTP_WEIGHT_MAX;
-	for (; i < len && place && (isdigit((unsigned char)parameters[i]) || parameters[i] == '.');
-	     i++) {
-		if (parameters[i] == '.') {
-			place = place < 100 ? place : 100;
-			continue;
-		}
-		weight += (unsigned int)(parameters[i] - '0') * place;
-		place /= 10;
+	switch (status) {
+	case 200:
+		return "OK";
+	case 400:
+		return "Bad Request";
+	case 403:
+		return "Not a name of this machine: see --host";
+	case 404:
+		return "Not Found";
+	case 405:
+		return "Method Not Allowed";
+	case 431:
+		return "Request Header Fields Too Large";
+	case 505:
+		return "HTTP Version Not Supported";
+	default:
+		return "Internal Server Error";
 	}
-	return weight < HTTP_WEIGHT_MAX ? weight : HTTP_WEIGHT_MAX;
 }
 
-unsigned int http_weight(const char *list, const char *what)
+/* Compresses the body.  0 or -ENOMEM. */
+static int compress_body(struct answer *answer)
 {
-	size_t size = strlen(what);
-	unsigned int most = 0;
-
-	while (list && *list) {
-		size_t len, name;
-
-		list += strspn(list, " \t,");
-		len = strcspn(list, ",");
-		name = strcspn(list, ";, \t");
-		if (name == size && strncasecmp(list, what, size) == 0) {
-			unsigned int weight = weight_of(list + name, len - name);
-
-			most = weight > most ? weight : most;
-		}
-		list += len;
-	}
-	return most;
-}
-
-static bool is_address(const char *host, size_t len)
-{
-	bool six = len > 2 && host[0] == '[' && host[len - 1] == ']';
-	char text[INET6_ADDRSTRLEN], *zone;
-	struct in6_addr address;
-
-	if (len - 2 * six >= sizeof(text))
-		return false;
-	memcpy(text, host + six, len - 2 * six);
-	text[len - 2 * six] = 0;
-	zone = strchr(text, '%');
-	if (six && zone)
-		*zone = 0;
-	return inet_pton(six ? AF_INET6 : AF_INET, text, &address) == 1;
-}
-
-static bool is_in_list(const char *host, size_t len, const char *names)
-{
-	for (size_t n; names && *names; names += n + (names[n] == ',')) {
-		n = strcspn(names, ",");
-		if (n == len && strncasecmp(names, host, len) == 0)
-			return true;
-	}
-	return false;
-}
-
-bool http_host_allowed(const char *host, const char *names)
-{
-	size_t len = host ? strlen(host) : 0;
-	struct utsname uts;
-
-	if (!len) /* no browser leaves it out */
-		return true;
-	len -= host[len - 1] == '.';
-	return is_address(host, len) || is_in_list(host, len, "localhost") ||
-	       is_in_list(host, len, names) ||
-	       (!uname(&uts) && is_in_list(host, len, uts.nodename));
-}
-
-/* What reaches a Unix socket has been let through by whoever may open it. */
-static bool is_by_path(struct evhttp_request *request)
-{
-	struct evhttp_connection *connection = evhttp_request_get_connection(request);
-	struct sockaddr any = { .sa_family = AF_UNSPEC };
-	socklen_t size = sizeof(any);
-
-	return !getsockname(bufferevent_getfd(evhttp_connection_get_bufferevent(connection)), &any,
-			    &size) &&
-	       any.sa_family == AF_UNIX;
-}
-
-static const char *header(struct evhttp_request *request, const char *name)
-{
-	return evhttp_find_header(evhttp_request_get_input_headers(request), name);
-}
-
-static void set_header(struct evhttp_request *request, const char *name, const char *value)
-{
-	evhttp_add_header(evhttp_request_get_output_headers(request), name, value);
-}
-
-/* Adds @text to @to, compressed.  0 or -errno. */
-static int add_gzip(struct evbuffer *to, char *text, size_t size)
-{
-	z_stream z = { .next_in = (Bytef *)text, .avail_in = (uInt)size };
-	struct evbuffer_iovec room;
-	int r = -ENOMEM;
+	z_stream z = { .next_in = (Bytef *)answer->body, .avail_in = (uInt)answer->size };
+	unsigned char *room;
+	size_t size;
+	int r;
 
 	/* 16: with the header of gzip */
 	if (deflateInit2(&z, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
 		return -ENOMEM;
-	if (evbuffer_reserve_space(to, (ev_ssize_t)deflateBound(&z, size), &room, 1) == 1) {
-		z.next_out = room.iov_base;
-		z.avail_out = (uInt)room.iov_len;
-		if (deflate(&z, Z_FINISH) == Z_STREAM_END) {
-			room.iov_len = z.total_out;
-			r = evbuffer_commit_space(to, &room, 1) ? -ENOMEM : 0;
-		}
+	size = deflateBound(&z, answer->size);
+	room = malloc(size);
+	z.next_out = room;
+	z.avail_out = (uInt)size;
+	r = room && deflate(&z, Z_FINISH) == Z_STREAM_END ? 0 : -ENOMEM;
+	if (!r) {
+		free(answer->body);
+		answer->body = (char *)room;
+		answer->size = z.total_out;
+		answer->gzip = true;
+	} else {
+		free(room);
 	}
 	deflateEnd(&z);
 	return r;
 }
 
-static int add_metrics(const struct http *http, enum metrics_format format, bool gzip, bool is_read,
-		       struct evbuffer *to)
+static int add_metrics(const struct http *http, const struct http_request *request,
+		       struct answer *answer)
 {
-	char *text = NULL;
-	size_t size = 0;
-	FILE *stream = open_memstream(&text, &size);
+	unsigned int weight = http_weight(request->accept, "application/openmetrics-text");
+	enum metrics_format format = weight && weight >= http_weight(request->accept, "text/plain")
+					 ? METRICS_OPENMETRICS
+					 : METRICS_CLASSIC;
+	FILE *stream = open_memstream(&answer->body, &answer->size);
 	int r;
 
 	if (!stream)
 		return -ENOMEM;
-	r = http->metrics(http->ctx, format, is_read, stream);
+	r = http->metrics(http->ctx, format, request->method != HTTP_HEAD, stream);
 	if (fclose(stream) && !r)
 		r = -ENOMEM;
-	if (!r)
-		r = gzip ? add_gzip(to, text, size) : evbuffer_add(to, text, size);
-	free(text);
+	answer->type = metrics_content_types[format];
+	if (!r && http_weight(request->accept_encoding, "gzip"))
+		r = compress_body(answer);
 	return r;
+}
+
+static int add_page(struct answer *answer)
+{
+	answer->type = "text/html; charset=utf-8";
+	answer->body = strdup("<!DOCTYPE html><title>iotrace</title><h1>iotrace</h1>"
+			      "<p><a href=\"/metrics\">Metrics</a>\n");
+	answer->size = answer->body ? strlen(answer->body) : 0;
+	return answer->body ? 0 : -ENOMEM;
+}
+
+/* The status of the answer, with its body if that is 200. */
+static int answer_to(struct client *client, size_t head, struct http_request *request,
+		     struct answer *answer)
+{
+	const struct http *http = client->http;
+	struct sockaddr address = { .sa_family = AF_UNSPEC };
+	socklen_t size = sizeof(address);
+	int r = http_request_parse(client->head, head, request);
+
+	if (r)
+		return r;
+	/* The permissions of a unix socket decide who may connect. */
+	if ((getsockname(client->fd, &address, &size) || address.sa_family != AF_UNIX) &&
+	    !http_host_allowed(request->host, http->hosts))
+		return 403;
+	if (request->method == HTTP_OTHER)
+		return 405;
+	if (strcmp(request->path, "/metrics") == 0)
+		r = add_metrics(http, request, answer);
+	else if (strcmp(request->path, "/") == 0)
+		r = add_page(answer);
+	else
+		return 404;
+	return r ? 500 : 200;
+}
+
+static void write_head(const struct answer *answer, FILE *stream)
+{
+	time_t now = time(NULL);
+	char date[64];
+	struct tm tm;
+
+	fprintf(stream, "HTTP/1.1 %d %s\r\nConnection: close\r\n", answer->status,
+		reason_of(answer->status));
+	if (gmtime_r(&now, &tm) && strftime(date, sizeof(date), "%a, %d %b %Y %T GMT", &tm))
+		fprintf(stream, "Date: %s\r\n", date);
+	if (answer->status == 405)
+		fputs("Allow: GET, HEAD\r\n", stream);
+	fprintf(stream, "Content-Type: %s\r\nContent-Length: %zu\r\n", answer->type, answer->size);
+	if (answer->status == 200)
+		fputs("Vary: Accept, Accept-Encoding\r\n", stream);
+	if (answer->gzip)
+		fputs("Content-Encoding: gzip\r\n", stream);
+	fputs("\r\n", stream);
+}
+
+/* Makes the answer to a head of @head bytes; 0 bytes: to one that is too long.  False: there is no
+ * memory. */
+static bool make_answer(struct client *client, size_t head)
+{
+	struct http_request request = { .method = HTTP_OTHER };
+	struct answer answer = { 0 };
+	FILE *stream;
+	int r;
+
+	answer.status = head ? answer_to(client, head, &request, &answer) : 431;
+	if (answer.status != 200) {
+		free(answer.body);
+		answer.body = NULL;
+		answer.type = "text/plain; charset=utf-8";
+		r = asprintf(&answer.body, "%s\n", reason_of(answer.status));
+		answer.size = r < 0 ? 0 : (size_t)r;
+		answer.gzip = false;
+	}
+	stream = open_memstream(&client->answer, &client->size);
+	if (stream) {
+		write_head(&answer, stream);
+		if (answer.size && request.method != HTTP_HEAD)
+			fwrite(answer.body, 1, answer.size, stream);
+	}
+	free(answer.body);
+	return stream && !fclose(stream);
 }
 
 /* ---- clients ---- */
 
-/* Libevent sees the end of its stream, and drops it. */
-static void cut_off(struct client *client)
+static void drop(struct client *client)
 {
-	client->cut_off = true;
-	shutdown(bufferevent_getfd(client->stream), SHUT_RDWR);
+	run_unwatch(client->http->run, client->fd);
+	close(client->fd);
+	free(client->answer);
+	client->answer = NULL;
+	client->fd = -1;
+	client->http->n_clients--;
 }
 
-static struct client *client_of(struct http *http, const struct bufferevent *stream)
+/* The current step of a client: it continues when poll() reports it, or it is over. */
+enum turn { WAITS, GOES_ON, IS_OVER };
+
+static enum turn after_error(void)
 {
-	for (size_t i = 0; i < http->n_clients; i++)
-		if (http->clients[i].stream == stream)
-			return &http->clients[i];
-	return NULL;
+	return errno == EAGAIN || errno == EINTR ? WAITS : IS_OVER;
 }
 
-static struct client *client_of_request(struct http *http, struct evhttp_request *request)
+static enum turn read_head(struct client *client)
 {
-	struct evhttp_connection *connection = evhttp_request_get_connection(request);
+	ssize_t n = recv(client->fd, client->head + client->n, HTTP_HEAD_MAX - client->n, 0);
+	size_t seen = client->n, head;
 
-	return client_of(http, evhttp_connection_get_bufferevent(connection));
+	if (n <= 0)
+		return n ? after_error() : IS_OVER;
+	client->n += (size_t)n;
+	head = http_head_length(client->head, client->n, seen);
+	if (!head && client->n < HTTP_HEAD_MAX)
+		return WAITS;
+	client->state = IS_ANSWERED;
+	client->n = 0;
+	return make_answer(client, head) ? GOES_ON : IS_OVER;
 }
 
-/* Libevent bounds the head of a request, but not what comes while it answers, nor each line of a
- * body that is not wanted. */
-static void on_input(struct evbuffer *unread, const struct evbuffer_cb_info *info, void *stream)
+static enum turn send_answer(struct client *client)
 {
-	(void)info;
-	if (evbuffer_get_length(unread) > UNREAD_MAX)
-		shutdown(bufferevent_getfd(stream), SHUT_RDWR);
+	ssize_t n =
+	    send(client->fd, client->answer + client->n, client->size - client->n, MSG_NOSIGNAL);
+
+	if (n < 0)
+		return after_error();
+	client->n += (size_t)n;
+	if (client->n < client->size)
+		return WAITS;
+	free(client->answer);
+	client->answer = NULL;
+	client->state = HAS_ANSWER;
+	client->n = 0;
+	return shutdown(client->fd, SHUT_WR) ? IS_OVER : WAITS;
 }
 
-/* Makes room: the one that has been there longest without asking for anything, or else the one that
- * has been there longest.  None that has only come: others wait so long. */
+/* Waits for the client to close the connection. */
+static enum turn drop_input(struct client *client)
+{
+	ssize_t n = recv(client->fd, client->head, HTTP_HEAD_MAX, 0);
+
+	if (n <= 0)
+		return n ? after_error() : IS_OVER;
+	client->n += (size_t)n;
+	return client->n < DROPPED_MAX ? WAITS : IS_OVER;
+}
+
+static int update(struct http *http, struct error *err);
+static int on_client(void *ctx, short events, struct error *err);
+
+static int watch_client(struct client *client, struct error *err)
+{
+	return run_watch(client->http->run, client->fd,
+			 client->state == IS_ANSWERED ? POLLOUT : POLLIN, on_client, client, err);
+}
+
+static int on_client(void *ctx, short events, struct error *err)
+{
+	struct client *client = ctx;
+	enum state before = client->state;
+	enum turn turn;
+	int r = 0;
+
+	(void)events;
+	do {
+		turn = client->state == ASKS	      ? read_head(client)
+		       : client->state == IS_ANSWERED ? send_answer(client)
+						      : drop_input(client);
+	} while (turn == GOES_ON);
+	if (turn == IS_OVER) {
+		drop(client);
+	} else if (client->state != before) {
+		run_unwatch(client->http->run, client->fd);
+		r = watch_client(client, err);
+	}
+	return r ? r : update(client->http, err);
+}
+
+/* Evicts a client, if possible: see http.h. */
 static void drop_one(struct http *http)
 {
 	uint64_t now = clock_mono_ns();
-	struct client *oldest = NULL;
+	struct client *first = NULL;
 
-	for (size_t i = 0; i < http->n_clients; i++) {
-		struct client *one = &http->clients[i];
-
-		if (one->cut_off)
-			return;
-		if (now - one->since_ns < CLIENT_NS)
-			continue;
-		if (!oldest || (oldest->asked && !one->asked) ||
-		    (oldest->asked == one->asked && one->since_ns < oldest->since_ns))
-			oldest = one;
-	}
-	if (oldest)
-		cut_off(oldest);
+	for (struct client *one = http->clients; one < http->clients + HTTP_CLIENTS; one++)
+		/* None that has just connected: others wait for this time. */
+		if ((one->state == HAS_ANSWER || now - one->since_ns >= CLIENT_NS) &&
+		    (!first || one->state < first->state ||
+		     (one->state == first->state && one->since_ns < first->since_ns)))
+			first = one;
+	if (first)
+		drop(first);
 }
 
-/* ---- answers ---- */
-
-static bool is_head(struct evhttp_request *request)
+static int on_listener(void *ctx, short events, struct error *err)
 {
-	return evhttp_request_get_command(request) == EVHTTP_REQ_HEAD;
-}
+	const struct listener *listener = ctx;
+	struct http *http = listener->http;
+	struct client *client = http->clients;
+	int fd, r;
 
-/* The answer to HEAD: without its body, which libevent would send. */
-static void drop_body(struct evhttp_request *request, struct evbuffer *body)
-{
-	size_t size = evbuffer_get_length(body);
-	char text[32];
-
-	snprintf(text, sizeof(text), "%zu", size);
-	set_header(request, "Content-Length", text);
-	evbuffer_drain(body, size);
-}
-
-static void refuse(struct evhttp_request *request, int code, const char *reason)
-{
-	set_header(request, "Connection", "close");
-	if (is_head(request))
-		evhttp_send_reply(request, code, reason, NULL);
-	else
-		evhttp_send_error(request, code, reason);
-}
-
-static void answer(struct evhttp_request *request, int r, struct evbuffer *body)
-{
-	if (r || !body) {
-		refuse(request, HTTP_INTERNAL, "Internal Server Error");
-	} else {
-		set_header(request, "Connection", "close");
-		if (is_head(request))
-			drop_body(request, body);
-		evhttp_send_reply(request, HTTP_OK, "OK", body);
-	}
-	if (body)
-		evbuffer_free(body);
-}
-
-/* Is it one that is not answered otherwise?  Then it is refused. */
-static bool is_refused(struct http *http, struct evhttp_request *request)
-{
-	struct client *client = client_of_request(http, request);
-
-	if (client)
-		client->asked = true;
-	if (!is_by_path(request) &&
-	    !http_host_allowed(evhttp_request_get_host(request), http->hosts)) {
-		refuse(request, HTTP_FORBIDDEN, "Not a name of this machine: see --host");
-		return true;
-	}
-	if (is_head(request) || evhttp_request_get_command(request) == EVHTTP_REQ_GET)
-		return false;
-	set_header(request, "Allow", "GET, HEAD");
-	set_header(request, "Connection", "close");
-	evhttp_send_reply(request, HTTP_BADMETHOD, "Method Not Allowed", NULL);
-	/* Libevent would leave that open, whatever the header says. */
-	if (client && evhttp_request_get_command(request) == EVHTTP_REQ_CONNECT)
-		cut_off(client);
-	return true;
-}
-
-static void on_metrics(struct evhttp_request *request, void *ctx)
-{
-	const char *accept = header(request, "Accept");
-	bool gzip = http_weight(header(request, "Accept-Encoding"), "gzip");
-	unsigned int weight = http_weight(accept, "application/openmetrics-text");
-	enum metrics_format format = weight && weight >= http_weight(accept, "text/plain")
-					 ? METRICS_OPENMETRICS
-					 : METRICS_CLASSIC;
-	struct evbuffer *body;
-	int r;
-
-	if (is_refused(ctx, request))
-		return;
-	body = evbuffer_new();
-	r = body ? add_metrics(ctx, format, gzip, !is_head(request), body) : -ENOMEM;
-	if (!r) {
-		set_header(request, "Content-Type", metrics_content_types[format]);
-		set_header(request, "Vary", "Accept, Accept-Encoding");
-	}
-	if (!r && gzip)
-		set_header(request, "Content-Encoding", "gzip");
-	answer(request, r, body);
-}
-
-static void on_page(struct evhttp_request *request, void *ctx)
-{
-	static const char page[] = "<!DOCTYPE html><title>iotrace</title><h1>iotrace</h1>"
-				   "<p><a href=\"/metrics\">Metrics</a>\n";
-	struct evbuffer *body;
-
-	if (is_refused(ctx, request))
-		return;
-	body = evbuffer_new();
-	set_header(request, "Content-Type", "text/html; charset=utf-8");
-	answer(request, body ? evbuffer_add(body, page, sizeof(page) - 1) : -ENOMEM, body);
-}
-
-static void on_other(struct evhttp_request *request, void *ctx)
-{
-	if (!is_refused(ctx, request))
-		refuse(request, HTTP_NOTFOUND, "Not Found");
-}
-
-/* ---- within the run loop ---- */
-
-/*
- * libevent has a loop of its own, and no descriptor that becomes ready when it has work.  So the
- * run loop watches every descriptor that libevent waits for; these are listed anew after each turn
- * of libevent's loop.
- */
-static int note_event(const struct event_base *base, const struct event *event, void *ctx)
-{
-	struct http *http = ctx;
-	struct client *client = client_of(http, event_get_callback_arg(event));
-	int fd = event_get_fd(event);
-	short events = event_get_events(event), wanted = 0;
-	size_t i;
-
-	(void)base;
-	if (client)
-		client->there = true;
-	if (events & EV_READ)
-		wanted |= POLLIN;
-	if (events & EV_WRITE)
-		wanted |= POLLOUT;
-	if (fd < 0 || !wanted)
-		return 0;
-	for (i = 0; i < http->n_waiting && http->waiting[i].fd != fd; i++)
-		;
-	if (i == sizeof(http->waiting) / sizeof(http->waiting[0]))
-		return 0;
-	if (i == http->n_waiting)
-		http->waiting[http->n_waiting++] = (struct waiting){ .fd = fd };
-	http->waiting[i].events |= wanted;
-	return 0;
-}
-
-/* While there are enough clients, others are not accepted. */
-static void allow_clients(struct http *http)
-{
-	bool full = http->n_clients == HTTP_CLIENTS;
-
-	if (full == http->full)
-		return;
-	http->full = full;
-	for (size_t i = 0; i < http->n_listeners; i++)
-		if (full)
-			evconnlistener_disable(http->listeners[i]);
-		else
-			evconnlistener_enable(http->listeners[i]);
-}
-
-/* accept() had no descriptor or no memory left.  The listener would be ready all the time:
- * on_tick() enables it again. */
-static void on_refused(struct evconnlistener *listener, void *ctx)
-{
-	(void)ctx;
-	evconnlistener_disable(listener);
-}
-
-/* Of a connection that was just accepted; libevent accepts all that wait before its turn ends.
- * NULL, without memory: it tries to make the stream itself. */
-static struct bufferevent *on_accepted(struct event_base *base, void *ctx)
-{
-	struct http *http = ctx;
-	struct bufferevent *stream = bufferevent_socket_new(base, -1, 0);
-	/* That of one which has gone in this turn may be given out again. */
-	struct client *client = client_of(http, stream);
-
-	if (!stream)
-		return NULL;
-	evbuffer_add_cb(bufferevent_get_input(stream), on_input, stream);
-	if (!client)
-		client = &http->clients[http->n_clients++];
-	*client = (struct client){ .stream = stream, .since_ns = clock_mono_ns() };
-	allow_clients(http);
-	return stream;
-}
-
-static void list_waiting(struct http *http)
-{
-	http->n_waiting = 0;
-	event_base_foreach_event(http->base, note_event, http);
-}
-
-/* Forgets the clients that libevent has dropped: it always waits for the end of one that is there.
- */
-static void limit_clients(struct http *http)
-{
-	size_t n = http->n_clients;
-
-	for (size_t i = 0; i < n; i++)
-		http->clients[i].there = false;
-	list_waiting(http);
-	http->n_clients = 0;
-	for (size_t i = 0; i < n; i++)
-		if (http->clients[i].there)
-			http->clients[http->n_clients++] = http->clients[i];
+	(void)events;
 	if (http->n_clients == HTTP_CLIENTS)
-		drop_one(http);
-	allow_clients(http);
-	list_waiting(http);
+		return RUN_GO_ON;
+	fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd < 0) {
+		http->no_room =
+		    errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+		return update(http, err);
+	}
+	while (client->fd >= 0)
+		client++;
+	client->fd = fd;
+	client->since_ns = clock_mono_ns();
+	client->state = ASKS;
+	client->n = 0;
+	http->n_clients++;
+	r = watch_client(client, err);
+	return r ? r : update(http, err);
 }
 
-/* The timer runs while a client may have to be cut off, or a listener to be enabled again.  It is
- * set only when that changes: set at each event it would never expire. */
-static void set_timer(struct http *http)
-{
-	bool ticks = http->n_clients || http->n_waiting < http->n_listeners;
-	uint64_t ns = http->full ? CLIENT_NS : ticks ? NS_PER_SEC : 0;
+/* ---- beginning and end ---- */
 
-	if (ns != http->tick_ns)
-		run_set_timer(http->timer_fd, ns, ns);
-	http->tick_ns = ns;
-}
-
-static int on_ready(void *ctx, short events, struct error *err);
-
-static int watch_all(struct http *http, struct error *err)
+/* With enough clients, no others are accepted. */
+static int watch_listeners(struct http *http, bool accepts, struct error *err)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < http->n_waiting; i++)
-		run_unwatch(http->run, http->waiting[i].fd);
-	limit_clients(http);
-	for (size_t i = 0; !r && i < http->n_waiting; i++)
-		r = run_watch(http->run, http->waiting[i].fd, http->waiting[i].events, on_ready,
-			      http, err);
-	set_timer(http);
+	for (size_t i = 0; !r && i < http->n_listeners && accepts != http->accepts; i++)
+		if (accepts)
+			r = run_watch(http->run, http->listeners[i].fd, POLLIN, on_listener,
+				      &http->listeners[i], err);
+		else
+			run_unwatch(http->run, http->listeners[i].fd);
+	http->accepts = accepts;
 	return r;
 }
 
-static int on_ready(void *ctx, short events, struct error *err)
+/* Follows changes in the set of clients.  RUN_GO_ON, or -errno with @err. */
+static int update(struct http *http, struct error *err)
 {
-	struct http *http = ctx;
+	uint64_t ns;
 
-	(void)events;
-	/* Once: who sends without end would keep libevent in its loop. */
-	event_base_loop(http->base, EVLOOP_NONBLOCK | EVLOOP_ONCE);
-	return watch_all(http, err);
+	if (http->n_clients == HTTP_CLIENTS)
+		drop_one(http);
+	ns = http->n_clients == HTTP_CLIENTS	? CLIENT_NS
+	     : http->n_clients || http->no_room ? NS_PER_SEC
+						: 0;
+	/* Only when it changes: if set at each event it would never expire. */
+	if (ns != http->tick_ns)
+		run_set_timer(http->timer_fd, ns, ns);
+	http->tick_ns = ns;
+	return watch_listeners(http, http->n_clients < HTTP_CLIENTS && !http->no_room, err);
 }
 
-/* Cuts off clients that take more than HTTP_SECONDS in all: libevent's own limit begins anew with
- * each byte. */
 static int on_tick(void *ctx, short events, struct error *err)
 {
 	struct http *http = ctx;
 	uint64_t now = clock_mono_ns();
 
-	for (size_t i = 0; i < http->n_clients; i++)
-		if (now - http->clients[i].since_ns > HTTP_SECONDS * NS_PER_SEC)
-			cut_off(&http->clients[i]);
-	for (size_t i = 0; !http->full && i < http->n_listeners; i++)
-		evconnlistener_enable(http->listeners[i]);
-	return on_ready(ctx, events, err);
+	(void)events;
+	for (size_t i = 0; i < HTTP_CLIENTS; i++)
+		if (http->clients[i].fd >= 0 &&
+		    now - http->clients[i].since_ns > HTTP_SECONDS * NS_PER_SEC)
+			drop(&http->clients[i]);
+	http->no_room = false;
+	return update(http, err);
 }
 
-/* ---- beginning and end ---- */
-
-static int add_listener(struct http *http, int fd, struct error *err)
+static void add_listener(struct http *http, int fd)
 {
-	struct evhttp_bound_socket *bound;
-
-	if (http->n_listeners == LISTENERS)
-		return error_set(err, STATUS_USAGE, -E2BIG, "too many sockets");
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 	fcntl(fd, F_SETFD, FD_CLOEXEC);
-	bound = evhttp_accept_socket_with_handle(http->server, fd);
-	if (!bound)
-		return error_no_memory(err);
-	http->listeners[http->n_listeners] = evhttp_bound_socket_get_listener(bound);
-	evconnlistener_set_error_cb(http->listeners[http->n_listeners++], on_refused);
-	return 0;
-}
-
-/* What libevent logs is about what clients did. */
-static void drop_line(int severity, const char *line)
-{
-	(void)severity;
-	(void)line;
-}
-
-static int open_server(struct http *http, struct error *err)
-{
-	event_set_log_callback(drop_line);
-	http->base = event_base_new();
-	http->server = http->base ? evhttp_new(http->base) : NULL;
-	if (!http->server)
-		return error_no_memory(err);
-	evhttp_set_max_headers_size(http->server, HTTP_HEADERS);
-	evhttp_set_max_body_size(http->server, 0);
-	evhttp_set_timeout(http->server, HTTP_SECONDS);
-	/* Those that there are: is_refused() says which are not wanted. */
-	evhttp_set_allowed_methods(http->server, UINT16_MAX);
-	evhttp_set_cb(http->server, "/metrics", on_metrics, http);
-	evhttp_set_cb(http->server, "/", on_page, http);
-	evhttp_set_gencb(http->server, on_other, http);
-	evhttp_set_bevcb(http->server, on_accepted, http);
-	return 0;
+	http->listeners[http->n_listeners++] = (struct listener){ http, fd };
 }
 
 static int add_sockets(struct http *http, const char *address, bool passed, struct error *err)
 {
-	int n = passed ? listen_passed(err) : 0, fd, r = n < 0 ? n : 0;
+	int n = passed ? listen_passed(err) : 0, fd;
 
-	for (int i = 0; !r && i < n; i++)
-		r = add_listener(http, LISTEN_FIRST + i, err);
-	if (n || r)
-		return r;
+	for (int i = 0; i < n; i++)
+		add_listener(http, LISTEN_FIRST + i);
+	if (n)
+		return n < 0 ? n : 0;
 	fd = listen_on(address, &http->file, err);
 	if (fd < 0)
 		return fd;
-	r = add_listener(http, fd, err);
-	if (r)
-		close(fd);
-	return r;
+	add_listener(http, fd);
+	return 0;
 }
 
 int http_open(const char *address, bool passed, http_metrics *metrics, void *ctx, struct http **out,
@@ -598,9 +439,11 @@ int http_open(const char *address, bool passed, http_metrics *metrics, void *ctx
 		return error_no_memory(err);
 	http->metrics = metrics;
 	http->ctx = ctx;
-	r = open_server(http, err);
-	if (!r)
-		r = add_sockets(http, address, passed, err);
+	for (size_t i = 0; i < HTTP_CLIENTS; i++) {
+		http->clients[i].http = http;
+		http->clients[i].fd = -1;
+	}
+	r = add_sockets(http, address, passed, err);
 	if (r)
 		http_close(http);
 	else
@@ -617,19 +460,21 @@ int http_start(struct http *http, struct run *run, struct error *err)
 {
 	http->run = run;
 	http->timer_fd = run_watch_timer(run, 0, 0, on_tick, http, err);
-	return http->timer_fd < 0 ? http->timer_fd : watch_all(http, err);
+	return http->timer_fd < 0 ? http->timer_fd : update(http, err);
 }
 
 void http_close(struct http *http)
 {
 	if (!http)
 		return;
-	for (size_t i = 0; http->run && i < http->n_waiting; i++)
-		run_unwatch(http->run, http->waiting[i].fd);
+	for (size_t i = 0; i < HTTP_CLIENTS; i++)
+		if (http->clients[i].fd >= 0)
+			drop(&http->clients[i]);
 	listen_remove(&http->file);
-	if (http->server)
-		evhttp_free(http->server);
-	if (http->base)
-		event_base_free(http->base);
+	for (size_t i = 0; i < http->n_listeners; i++) {
+		if (http->run)
+			run_unwatch(http->run, http->listeners[i].fd);
+		close(http->listeners[i].fd);
+	}
 	free(http);
 }

@@ -25,7 +25,9 @@ static int bad_address(const char *text, struct error *err)
 {
 	error_set(err, STATUS_USAGE, -EINVAL, "invalid address '%s' after --listen",
 		  text_shown(text).text);
-	error_hint(err, "ADDRESS:PORT with a numeric address, [ADDRESS]:PORT or unix:PATH");
+	error_hint(
+	    err, "ADDRESS:PORT with a numeric address or localhost, [ADDRESS]:PORT, :PORT for all "
+		 "addresses, or unix:PATH");
 	return -EINVAL;
 }
 
@@ -42,6 +44,7 @@ static int parse_unix(const char *text, union listen_address *to, socklen_t *siz
 	return 0;
 }
 
+/* ":PORT" is that port of all addresses, IPv6 and IPv4. */
 static int parse_inet(const char *text, union listen_address *to, socklen_t *size,
 		      struct error *err)
 {
@@ -51,11 +54,16 @@ static int parse_inet(const char *text, union listen_address *to, socklen_t *siz
 	char host[INET6_ADDRSTRLEN];
 	uint64_t port;
 
-	if (!len || len - 2 * six >= sizeof(host) ||
+	if (!colon || len - 2 * six >= sizeof(host) ||
 	    parse_u64("--listen", colon + 1, 1, UINT16_MAX, &port, NULL))
 		return bad_address(text, err);
 	memcpy(host, text + six, len - 2 * six);
 	host[len - 2 * six] = 0;
+	if (!six && !*host) {
+		six = true;
+		memcpy(host, "::", sizeof("::"));
+	} else if (!six && strcmp(host, "localhost") == 0)
+		memcpy(host, "127.0.0.1", sizeof("127.0.0.1"));
 	to->any.sa_family = six ? AF_INET6 : AF_INET;
 	if (six)
 		to->in6.sin6_port = htons((uint16_t)port);
@@ -68,7 +76,7 @@ static int parse_inet(const char *text, union listen_address *to, socklen_t *siz
 	return 0;
 }
 
-/* Is what may have the address a socket?  Other files refuse connections, too. */
+/* Is the file at the address a socket?  Other files refuse connections, too. */
 static bool is_of_socket(const union listen_address *address)
 {
 	struct stat st;
@@ -77,7 +85,7 @@ static bool is_of_socket(const union listen_address *address)
 	       (!lstat(address->un.sun_path, &st) && S_ISSOCK(st.st_mode));
 }
 
-/* Is there a socket of this name that nobody listens on? */
+/* Is there a socket of this name without a listener? */
 static bool is_stale(const union listen_address *address, socklen_t size)
 {
 	bool stale;
@@ -129,6 +137,12 @@ int listen_on(const char *text, struct listen_file *file, struct error *err)
 	if (r)
 		return r;
 	r = try_to_listen(&address, size);
+	if (r == -EAFNOSUPPORT && text[0] == ':') { /* a kernel without IPv6 */
+		char all[32];
+
+		snprintf(all, sizeof(all), "0.0.0.0%s", text);
+		r = listen_parse(all, &address, &size, err) ?: try_to_listen(&address, size);
+	}
 	for (int i = 1; i < TRIES && r == -EADDRINUSE && is_of_socket(&address); i++) {
 		poll(NULL, 0, PAUSE_MS);
 		r = try_to_listen(&address, size);
@@ -157,7 +171,7 @@ static bool is_listening(int fd)
 	return !getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) && listens;
 }
 
-/* What sd_listen_fds() does. */
+/* Like sd_listen_fds(). */
 int listen_passed(struct error *err)
 {
 	const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");

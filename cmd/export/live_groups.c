@@ -21,7 +21,7 @@ static const struct {
 	{ "container", CGROUP_CONTAINER },
 };
 
-#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+#define KINDS ARRAY_SIZE(kinds)
 
 struct name {
 	char *text; /* first: by_text() */
@@ -36,7 +36,7 @@ struct names {
 struct live_groups {
 	struct cgroup_tree *tree;
 	struct containers *containers;
-	struct names wanted[KINDS]; /* what was asked about since the last update */
+	struct names wanted[KINDS]; /* requested since the last update */
 	struct names sought[KINDS]; /* by the walk; sorted */
 	struct cgroup_walk walk;
 	uint64_t walked_ns; /* the last part of it */
@@ -125,7 +125,7 @@ static bool walk_on(struct live_groups *g)
 	return !r && g->met_any;
 }
 
-/* Begins a walk for what is wanted; false: nothing is. */
+/* Begins a walk for the requested groups; false: none is requested. */
 static bool begin(struct live_groups *g)
 {
 	size_t n = 0;
@@ -155,7 +155,7 @@ void live_groups_update(struct live_groups *g, uint64_t now_ns)
 		clear(&g->wanted[k]);
 }
 
-/* Without memory it is not. */
+/* If out of memory it is not added. */
 static void want(struct names *names, const char *text)
 {
 	struct name *name = ARRAY_ADD(names->v, names->n);

@@ -39,18 +39,18 @@ static int open_partial(const struct textfile *t)
 	int fd = openat(t->folder, t->partial, flags, 0666);
 	struct stat st;
 
-	/* A killed run left it. */
+	/* Left by a killed run. */
 	if (fd < 0 && errno == EEXIST && unlinkat(t->folder, t->partial, 0) == 0)
 		fd = openat(t->folder, t->partial, flags, 0666);
 	if (fd < 0)
 		return -errno;
-	/* No more readers than the one before. */
+	/* Not readable by more users than the previous file. */
 	if (fstatat(t->folder, t->name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
 		fchmod(fd, st.st_mode & 0777);
 	return fd;
 }
 
-/* On the disk before the name is.  0 or -errno; closes @stream. */
+/* The data must be on the disk before the rename. 0 or -errno; closes @stream. */
 static int finish(FILE *stream, int r, struct stat *st)
 {
 	errno = 0;

@@ -9,9 +9,9 @@
 #include "core/base/error.h"
 
 /*
- * The file for node_exporter.  Its directory may belong to another user, who can put anything in
- * its place, and is looked up once.  There each version is a new file, NAME.partial, which then
- * takes the name; whatever had it is neither opened nor followed.
+ * The file for node_exporter.  Its directory may belong to another user, who can replace it by
+ * anything, and is looked up once.  Each version is a new file there, NAME.partial, which is then
+ * renamed; a file that had the name is neither opened nor followed.
  */
 struct textfile {
 	const char *path; /* NULL: not open */
@@ -21,12 +21,12 @@ struct textfile {
 	struct stat written; /* the last version; all 0: none yet */
 };
 
-/* @path must live as long as @t.  -errno with @err (STATUS_FAILED): there is no such directory, or
- * something that is no regular file has the name. */
+/* @path must live as long as @t. -errno with @err (STATUS_FAILED): the directory does not exist, or
+ * a file that is not regular has the name. */
 int textfile_open(struct textfile *t, const char *path, struct error *err);
 
-/* A new version of what @fill writes; it returns 0 or -errno.  -errno with @err (STATUS_FAILED):
- * then there is the one before. */
+/* Writes a new version by @fill, which returns 0 or -errno. -errno with @err (STATUS_FAILED): then
+ * the previous version stays. */
 int textfile_write(struct textfile *t, int (*fill)(void *ctx, FILE *stream), void *ctx,
 		   struct error *err);
 

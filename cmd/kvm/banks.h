@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The two banks of counters in mapped arrays, and their swap. */
 #ifndef IOTRACE_CMD_KVM_BANKS_H
 #define IOTRACE_CMD_KVM_BANKS_H
 
@@ -8,9 +9,9 @@
 #include "probes/kvm.h"
 
 /*
- * What the programs of kvm have counted, as of one moment.  They add to the active one of two
+ * Counts of kvm's programs, all read for the same moment.  Programs add to the active one of two
  * banks, which only grow.  Activating the other one ends an interval for all programs at once, and
- * for each vCPU when its round ends; what the inactive bank holds then stays as it is.
+ * for each vCPU when its round ends; from then on the inactive bank does not change.
  */
 struct banks;
 

@@ -11,20 +11,20 @@
 #include "cmd/kvm/banks.h"
 #include "cmd/kvm/filter.h"
 #include "cmd/kvm/latency.h"
-#include "cmd/maps.h"
-#include "cmd/report.h"
+#include "cmd/engine/maps.h"
+#include "cmd/cli/report.h"
 #include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/system/cpus.h"
 #include "core/system/limits.h"
 #include "core/system/kernel_fs.h"
 #include "core/system/preflight.h"
-#include "core/system/tracefs.h"
+#include "cmd/kvm/tracefs.h"
 #include "probes/kvm.h"
 #include "probes/kvm.skel.h"
 
 #define GROUP "kvm"
-/* So long the programs watch before they count: until they have seen each vCPU end a round. */
+/* Programs watch for this time before they count, to see each vCPU end a round. */
 #define ACQUAINT_NS (NS_PER_SEC / 5)
 #define PLACEHOLDER 0x107ace0c00c1eULL /* of count_each in probes/kvm.bpf.c */
 
@@ -32,7 +32,7 @@ enum { ARRAY_COUNTS, ARRAY_KEYS, ARRAY_ROUNDS, ARRAY_LATENCIES, ARRAYS };
 
 _Static_assert((int)KVM_UEXIT_OK == CLASS_RETURNED && (int)KVM_UEXIT_EINTR == CLASS_EINTR &&
 		   (int)KVM_UEXIT_ERRNO == CLASS_ERRNO,
-	       "the classes of the program are those that have names");
+	       "the program's classes are the classes that have names");
 
 struct counters {
 	const struct kvm_options *o;
@@ -109,9 +109,16 @@ static void leave_out(struct counters *c)
 		keep(c, events_find(c->events, "kvm_entry"));
 		keep(c, c->parents[REASON_UEXIT]);
 	}
-	/* The latency is that of exits. */
+	/* The latency is the time of exits. */
 	if (c->o->latency)
 		keep(c, c->parents[REASON_EXIT]);
+}
+
+int kvm_not_loaded(int code, struct error *err)
+{
+	error_set(err, STATUS_UNSUPPORTED, code, "kvm is not loaded");
+	error_hint(err, "modprobe kvm_intel or kvm_amd");
+	return code;
 }
 
 static int make_events(struct counters *c, struct error *err)
@@ -119,7 +126,7 @@ static int make_events(struct counters *c, struct error *err)
 	int r = tracefs_events(NULL, GROUP, &c->names, &c->n_names, err);
 
 	if (r == -ENOENT && !kernel_fs_check(NULL, KERNEL_FS_TRACE, NULL))
-		preflight_no_kvm(r, err);
+		kvm_not_loaded(r, err);
 	if (r)
 		return r;
 	for (size_t i = 0; !r && i < c->n_names; i++)
@@ -172,7 +179,8 @@ static const struct hook_alt entry_alts[] = {
  * may happen between two programs of one, too. */
 static bool exits_twice(const struct counters *c)
 {
-	return hooks_tag(c->hooks, "count", 0) == COUNT_RAW && !hooks_has_backups(c->hooks);
+	return hooks_tag(c->hooks, "count", 0) == COUNT_RAW &&
+	       !hooks_preempts(c->hooks, HOOK_RAW_TP);
 }
 
 static bool is_counted_with_all(void *ctx, size_t i, int tag)
@@ -450,14 +458,13 @@ static int event_of_key(struct counters *c, const struct kvm_key *key)
 	return events_add_child(c->events, (int)key->event, name, false);
 }
 
-int counters_read(struct counters *c, struct kvm_counts *by_process, struct error *err)
+/* Sets what there is of each event in all.  Rows of processes are counted there, too. */
+static int read_rest(struct counters *c, struct kvm_counts *by_process)
 {
-	struct kvm_event *events = c->events->v;
 	int r = 0;
 
-	for (size_t i = 0; i < c->events->n; i++)
-		if (i < c->n_slots || events[i].parent >= 0)
-			events[i].total = i < c->n_slots ? banks_slot(c->banks, i) : 0;
+	for (size_t i = 0; i < c->n_slots; i++)
+		c->events->v[i].rest = banks_slot(c->banks, i);
 	for (size_t i = 0; r >= 0 && i < c->mapped[ARRAY_KEYS].n; i++) {
 		struct kvm_key key;
 		uint64_t count = banks_key(c->banks, i, &key);
@@ -465,38 +472,37 @@ int counters_read(struct counters *c, struct kvm_counts *by_process, struct erro
 		r = count ? event_of_key(c, &key) : 0;
 		if (r < 0 || !count)
 			continue;
-		if (!key.tgid)
-			c->events->v[r].total += count;
-		else
-			r = counts_add(by_process, key.tgid, r, count);
+		c->events->v[r].rest += key.tgid ? -count : count;
+		if (key.tgid)
+			r = counts_add(by_process, key.tgid, (size_t)r, count);
 	}
-	return r < 0 ? error_no_memory(err) : 0;
+	return r;
 }
 
-/* The event and the name of a row's reason, which it has for good. */
-static int name_row(struct counters *c, struct latency_row *row, struct text_set *names)
+int counters_read(struct counters *c, struct kvm_counts *counts, struct error *err)
 {
-	char name[REASON_NAME_SIZE];
-	const char *kept =
-	    text_keep(names, reason_name(c->reasons, REASON_EXIT, row->class, row->reason, name));
+	int r = read_rest(c, counts);
 
-	row->name = kept ?: "";
-	row->event = events_add_child(c->events, c->parents[REASON_EXIT], row->name, false);
-	return kept ? row->event : -ENOMEM;
+	for (size_t i = 0; r >= 0 && i < c->events->n; i++) {
+		r = counts_add(counts, *c->filter_tgid, i, c->events->v[i].rest);
+		c->events->v[i].rest = 0;
+	}
+	banks_reset(c->banks);
+	return r < 0 ? error_no_memory(err) : 0;
 }
 
 int counters_read_latencies(struct counters *c, struct latency *to, struct error *err)
 {
 	int r = latency_read(to, c->mapped[ARRAY_LATENCIES].at, c->mapped[ARRAY_LATENCIES].n,
 			     banks_active(c->banks), err);
+	char name[REASON_NAME_SIZE];
 
-	for (size_t i = 0; r >= 0 && i < to->n; i++)
-		if (to->rows[i].pid && !*to->rows[i].name)
-			r = name_row(c, &to->rows[i], &to->names);
+	for (size_t i = 0; r >= 0 && i < to->n; i++) {
+		const struct kvm_latency_key *key = &to->rows[i].key;
+
+		reason_name(c->reasons, REASON_EXIT, key->class, key->reason, name);
+		r = events_add_child(c->events, c->parents[REASON_EXIT], name, false);
+		to->rows[i].event = (size_t)r;
+	}
 	return r < 0 ? error_no_memory(err) : 0;
-}
-
-int counters_exit_event(const struct counters *c)
-{
-	return c->parents[REASON_EXIT];
 }

@@ -7,12 +7,15 @@
 
 #include "cmd/kvm/events.h"
 #include "cmd/kvm/options.h"
-#include "cmd/tool.h"
+#include "cmd/engine/tool.h"
 #include "cmd/kvm/exit_reasons.h"
 
 /* The tracepoints: one program counts, per event and per reason. */
 struct counters;
 struct kvm_bpf;
+
+/* KVM's module is not loaded: fills @err, and returns @code. */
+int kvm_not_loaded(int code, struct error *err);
 
 /* Finds this kernel's events and adds them to @events, which is empty and must outlive *out. -errno
  * with @err. */
@@ -23,8 +26,8 @@ void counters_close(struct counters *c);
 /* The attach table: fills @out, returns how many. */
 size_t counters_hook_events(struct counters *c, struct hook_event *out);
 
-/* struct tool's configure(); to count process @tgid alone (0: all), which is that of a @command.
- * 0 or -errno. */
+/* struct tool's configure(); counts process @tgid alone (0: all).  @command: it is COMMAND's
+ * process. 0 or -errno. */
 int counters_configure(struct counters *c, struct tool_object *o, uint32_t tgid, bool command);
 
 /* All is attached, and @skel must outlive @c.  An event that could not be attached is reported and
@@ -37,15 +40,12 @@ int counters_begin(struct counters *c, const struct kvm_bpf *skel, struct banks 
 /* From now on process @tgid is counted, where one alone is.  NULL is fine. */
 void counters_follow(struct counters *c, uint32_t tgid);
 
-/* Sets the totals of the events, as of the last banks_swap(), and adds to @by_process those of each
- * process, if all are counted.  New reasons are added to the events.  -errno with @err. */
-int counters_read(struct counters *c, struct kvm_counts *by_process, struct error *err);
+/* Adds to @counts what was counted from the last call until the last banks_swap(), of each process
+ * if all are counted.  New reasons are added to the events.  -errno with @err. */
+int counters_read(struct counters *c, struct kvm_counts *counts, struct error *err);
 
-/* With latency: reads the times into @to, with events and names.  -errno with @err. */
+/* With latency: reads the times into @to, with their events.  -errno with @err. */
 struct latency;
 int counters_read_latencies(struct counters *c, struct latency *to, struct error *err);
-
-/* The number of kvm_exit, -1: none. */
-int counters_exit_event(const struct counters *c);
 
 #endif

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
+
 /* ---- fields ---- */
 
 /* "\tfield:unsigned int vcpu_id;\toffset:56;\tsize:4;\tsigned:0;" */
@@ -34,13 +36,11 @@ static bool parse_field(const char *line, struct event_field *field)
 
 static int add_field(struct event_format *format, const struct event_field *field)
 {
-	struct event_field *more =
-	    reallocarray(format->fields, format->n_fields + 1, sizeof(*more));
+	struct event_field *added = ARRAY_ADD(format->fields, format->n_fields);
 
-	if (!more)
+	if (!added)
 		return -ENOMEM;
-	format->fields = more;
-	more[format->n_fields++] = *field;
+	*added = *field;
 	return 0;
 }
 
@@ -132,7 +132,7 @@ static bool parse_sum(const char **at, uint64_t *value)
 
 /* ---- tables ---- */
 
-/* "KVM_EXIT_" "IO": the parts together, the caller's to free; NULL when there is none. */
+/* Joins the parts of a string, "KVM_EXIT_" "IO".  The caller frees it; NULL: @at has no string. */
 static char *parse_string(const char **at)
 {
 	char *text = NULL, *more;
@@ -157,7 +157,7 @@ static char *parse_string(const char **at)
 /* "{ 0x040 + 1, "DB excp" }".  A value that is no number is left out.  False at the end. */
 static bool parse_symbol(const char **at, struct event_table *table)
 {
-	struct event_symbol symbol, *more;
+	struct event_symbol symbol, *added;
 	const char *value;
 
 	if (!skip_text(at, "{"))
@@ -173,11 +173,10 @@ static bool parse_symbol(const char **at, struct event_table *table)
 		free((char *)symbol.name);
 		return true;
 	}
-	more = reallocarray(table->symbols, table->n + 1, sizeof(*more));
-	if (!more)
+	added = ARRAY_ADD(table->symbols, table->n);
+	if (!added)
 		goto fail;
-	table->symbols = more;
-	more[table->n++] = symbol;
+	*added = symbol;
 	return true;
 fail:
 	free((char *)symbol.name);
@@ -249,13 +248,11 @@ static bool parse_table(const char **at, struct event_table *table)
 
 static int add_table(struct event_format *format, const struct event_table *table)
 {
-	struct event_table *more =
-	    reallocarray(format->tables, format->n_tables + 1, sizeof(*more));
+	struct event_table *added = ARRAY_ADD(format->tables, format->n_tables);
 
-	if (!more)
+	if (!added)
 		return -ENOMEM;
-	format->tables = more;
-	more[format->n_tables++] = *table;
+	*added = *table;
 	return 0;
 }
 

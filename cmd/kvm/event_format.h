@@ -47,11 +47,11 @@ void event_format_free(struct event_format *format);
 /* The field @name, or NULL. */
 const struct event_field *event_format_field(const struct event_format *format, const char *name);
 
-/* The offset of field @name, if that has 32 bits; 0: there is none. */
+/* The offset of field @name; 0: no such field, or it does not have 32 bits. */
 unsigned int event_format_offset(const struct event_format *format, const char *name);
 
-/* The first table of @field's values, or of its bits (@flags), that holds where the field of its
- * condition is @when; 0: one without a condition.  NULL: there is none. */
+/* The first table of @field's values, or of its bits (@flags), that applies if the field of its
+ * condition is @when; 0: a table without a condition.  NULL: no such table. */
 const struct event_table *event_format_table(const struct event_format *format, const char *field,
 					     bool flags, uint64_t when);
 

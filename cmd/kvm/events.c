@@ -29,11 +29,30 @@ void events_set_filter(struct kvm_events *e, const regex_t *filter)
 		hide(&e->v[i], filter);
 }
 
+static void free_event(struct kvm_event *event)
+{
+	free(event->name);
+	free(event->path);
+}
+
+/* NULL without memory. */
+static char *path_of(const struct kvm_events *e, int parent, const char *name)
+{
+	const char *above = parent < 0 ? "" : e->v[parent].name, *reason = name + strlen(above);
+	const bool in_parentheses = *above && strncmp(name, above, strlen(above)) == 0 &&
+				    *reason == '(' && reason[strlen(reason) - 1] == ')';
+	char *path;
+	int len = in_parentheses
+		      ? asprintf(&path, "/%s/%.*s", above, (int)strlen(reason) - 2, reason + 1)
+		      : asprintf(&path, "/%s%s%s", above, *above ? "/" : "", name);
+
+	return len < 0 ? NULL : path;
+}
+
 int events_add(struct kvm_events *e, const char *name, int parent, bool listed)
 {
+	struct kvm_event event = { .parent = parent, .listed = listed }, *more = NULL;
 	char theirs[EVENT_NAME_SIZE];
-	struct kvm_event *more;
-	char *copy;
 	int found;
 
 	if (e->kvm_stat_names)
@@ -43,16 +62,16 @@ int events_add(struct kvm_events *e, const char *name, int parent, bool listed)
 		e->v[found].listed = e->v[found].listed || listed;
 		return found;
 	}
-	copy = strdup(name);
-	if (!copy)
-		return -ENOMEM;
-	more = ARRAY_ADD(e->v, e->n);
+	event.name = strdup(name);
+	event.path = event.name ? path_of(e, parent, name) : NULL;
+	if (event.path)
+		more = ARRAY_ADD(e->v, e->n);
 	if (!more || intern_text(&e->names, name) == INTERN_NONE) {
 		e->n -= more != NULL;
-		free(copy);
+		free_event(&event);
 		return -ENOMEM;
 	}
-	*more = (struct kvm_event){ .name = copy, .parent = parent, .listed = listed };
+	*more = event;
 	hide(more, e->filter);
 	return (int)e->n - 1;
 }
@@ -70,62 +89,23 @@ uint64_t events_delta(const struct kvm_event *event)
 	return event->total > event->before ? event->total - event->before : 0;
 }
 
-void events_set_baseline(struct kvm_events *e)
+int counts_add(struct kvm_counts *c, uint32_t pid, size_t event, uint64_t count)
 {
-	for (size_t i = 0; i < e->n; i++)
-		e->v[i].before = e->v[i].total;
-}
+	struct kvm_count *added;
 
-/* ---- by process ---- */
-
-int counts_add(struct kvm_counts *c, uint32_t pid, int event, uint64_t total)
-{
-	struct kvm_count *count;
-
-	if (!total)
-		return 0;
-	count = ARRAY_ADD(c->v, c->n);
 	if (!count)
+		return 0;
+	added = ARRAY_ADD(c->v, c->n);
+	if (!added)
 		return -ENOMEM;
-	*count = (struct kvm_count){ pid, (uint32_t)event, total, "" };
+	*added = (struct kvm_count){ pid, (uint32_t)event, count };
 	return 0;
-}
-
-const char *counts_guest(const struct kvm_counts *c, uint32_t pid)
-{
-	for (size_t i = 0; i < c->n; i++)
-		if (c->v[i].pid == pid)
-			return c->v[i].guest;
-	return "";
-}
-
-uint32_t counts_process(const struct kvm_counts *c, const char *guest)
-{
-	for (size_t i = 0; i < c->n; i++)
-		if (strcmp(c->v[i].guest, guest) == 0)
-			return c->v[i].pid;
-	return 0;
-}
-
-bool count_is_of(const struct kvm_count *count, uint32_t pid, const char *guest)
-{
-	return count->pid == pid || (guest && *guest && strcmp(count->guest, guest) == 0);
-}
-
-void events_select(struct kvm_events *e, const struct kvm_counts *c, uint32_t pid,
-		   const char *guest)
-{
-	for (size_t i = 0; i < e->n; i++)
-		e->v[i].total = 0;
-	for (size_t i = 0; i < c->n; i++)
-		if (count_is_of(&c->v[i], pid, guest))
-			e->v[c->v[i].event].total += c->v[i].total;
 }
 
 void events_free(struct kvm_events *e)
 {
 	for (size_t i = 0; i < e->n; i++)
-		free(e->v[i].name);
+		free_event(&e->v[i]);
 	free(e->v);
 	intern_free(&e->names);
 	*e = (struct kvm_events){ 0 };

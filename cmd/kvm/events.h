@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The table of events, and what they have counted. */
 #ifndef IOTRACE_CMD_KVM_EVENTS_H
 #define IOTRACE_CMD_KVM_EVENTS_H
 
@@ -13,17 +14,18 @@
 
 /* What is counted, by name, whatever the source.  Names never leave the table. */
 struct kvm_event {
-	char *name;			/* "kvm_exit", "kvm_exit(HLT)" */
-	uint32_t number, parent_number; /* of a recorded one alone: cmd/kvm/record.c */
-	int parent;			/* -1: it has none */
-	bool listed;			/* shown though it is 0 */
-	bool off;			/* not counted: not asked for, or could not be */
+	char *name;  /* "kvm_exit", "kvm_exit(HLT)" */
+	char *path;  /* "/kvm_exit", "/kvm_exit/HLT" */
+	int parent;  /* -1: it has none */
+	bool listed; /* shown though it is 0 */
+	bool off;    /* not counted: not asked for, or could not be */
 	int refusal; /* why it could not be attached to with all others: -errno */
 	/* The filter does not select it, or "NAME(other)". */
 	bool hidden, others_hidden;
-	uint64_t total;	   /* since the start */
-	uint64_t before;   /* at the last output */
-	uint64_t recorded; /* in the last interval of the recording */
+	uint64_t counted; /* since the start; below 0 where a counter of debugfs has sunk */
+	uint64_t total;	  /* the same, or 0 */
+	uint64_t before;  /* before the last interval */
+	uint64_t rest;	  /* of an interval: what is of no known process */
 };
 
 struct kvm_events {
@@ -31,14 +33,13 @@ struct kvm_events {
 	size_t n;
 	struct intern names;   /* by index */
 	const regex_t *filter; /* -f: only those are shown; NULL: all */
-	bool kvm_stat_names;   /* of those that are added */
+	bool kvm_stat_names;   /* events that are added get kvm_stat's names */
 };
 
-/* What process @pid has counted of an event since the start.  A row of recordings. */
+/* What process @pid (0: none that is known) has counted of an event in an interval. */
 struct kvm_count {
 	uint32_t pid, event;
-	uint64_t total;
-	const char *guest; /* the name of what it runs; "": not known */
+	uint64_t n; /* modulo 2^64: a counter of debugfs may sink */
 };
 
 /* Of all processes; rows of one event add up.  Begins as { 0 }. */
@@ -47,14 +48,8 @@ struct kvm_counts {
 	size_t n;
 };
 
-/* Adds a row, unless @total is 0.  0 or -ENOMEM. */
-int counts_add(struct kvm_counts *c, uint32_t pid, int event, uint64_t total);
-
-/* The name of what process @pid runs; "": it has none, or has not counted anything. */
-const char *counts_guest(const struct kvm_counts *c, uint32_t pid);
-
-/* The process that runs @guest; 0: it has not counted anything so far. */
-uint32_t counts_process(const struct kvm_counts *c, const char *guest);
+/* Adds a row, unless @count is 0.  0 or -ENOMEM. */
+int counts_add(struct kvm_counts *c, uint32_t pid, size_t event, uint64_t count);
 
 /* The event called @name, made if it is not there: its index or -ENOMEM. */
 int events_add(struct kvm_events *e, const char *name, int parent, bool listed);
@@ -69,19 +64,8 @@ int events_find(const struct kvm_events *e, const char *name);
  * It must live as long. */
 void events_set_filter(struct kvm_events *e, const regex_t *filter);
 
-/* Is it of process @pid, or of another one that runs the guest @guest, which may have come back
- * (NULL or "": of that process alone)? */
-bool count_is_of(const struct kvm_count *count, uint32_t pid, const char *guest);
-
-/* The totals become the sums of those counts. */
-void events_select(struct kvm_events *e, const struct kvm_counts *c, uint32_t pid,
-		   const char *guest);
-
-/* What it has counted since events_set_baseline(); 0 where it sank. */
+/* What it has counted in the last interval; 0 where it sank. */
 uint64_t events_delta(const struct kvm_event *event);
-
-/* The totals are those that the next interval grows from. */
-void events_set_baseline(struct kvm_events *e);
 
 void events_free(struct kvm_events *e);
 

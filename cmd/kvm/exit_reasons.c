@@ -11,16 +11,40 @@
 #endif
 
 #include "core/base/array.h"
+#include "core/base/cleanup.h"
 #include "cmd/kvm/event_format.h"
-#include "core/system/tracefs.h"
+#include "cmd/kvm/tracefs.h"
 
 struct reasons {
 	struct event_format formats[REASON_EVENTS];
 	struct reason_fields fields;
-	bool arm; /* the record is that of arm64 */
+	bool arm; /* the record has arm64's format */
 	struct reason *list;
 	size_t n;
 };
+
+/* ---- the processor ---- */
+
+enum cpu_virt cpus_virt(const char *path, const char *machine)
+{
+	enum cpu_virt cpu = strcmp(machine, "aarch64") == 0 ? CPU_ARM64 : CPU_UNKNOWN;
+	FILE *file FCLOSE_AT_END = fopen(path, "re");
+	char *line = NULL, *rest, *word;
+	size_t size = 0;
+
+	/* One processor's flags apply to all. */
+	while (file && cpu == CPU_UNKNOWN && getline(&line, &size, file) >= 0) {
+		if (strncmp(line, "flags", 5) != 0)
+			continue;
+		for (rest = line; cpu == CPU_UNKNOWN && (word = strsep(&rest, " \t\n"));)
+			cpu = strcmp(word, "vmx") == 0	 ? CPU_VMX
+			      : strcmp(word, "svm") == 0 ? CPU_SVM
+							 : CPU_UNKNOWN;
+		break;
+	}
+	free(line);
+	return cpu;
+}
 
 /* ---- tables ---- */
 
@@ -43,7 +67,7 @@ static const struct event_table vmx, vmx_flags, svm;
 #endif
 
 /* Exception classes of ESR_EL2.EC, as the Arm architecture numbers and arm64 kernels call them:
- * their tables have only those that KVM of that version handles. */
+ * their tables have only the classes that this version's KVM handles. */
 static struct event_symbol arm_symbols[] = {
 	{ 0x00, "UNKNOWN" },	 { 0x01, "WFx" },	  { 0x03, "CP15_32" },
 	{ 0x04, "CP15_64" },	 { 0x05, "CP14_MR" },	  { 0x06, "CP14_LS" },
@@ -70,7 +94,7 @@ static const struct event_table uexit = TABLE(uexit_symbols), none;
 
 /* What the numbers of one class mean. */
 struct meaning {
-	/* the kernel's own names, or NULL, and those of the headers */
+	/* names of the kernel, or NULL, and of the headers */
 	const struct event_table *kernel, *headers;
 	/* the same of the bits outside of the mask */
 	const struct event_table *kernel_flags, *headers_flags;
@@ -143,7 +167,7 @@ char *reason_name(const struct reasons *r, enum reason_event event, uint32_t cla
 	const char *text = name_of(m.kernel, m.headers, reason & m.mask);
 	size_t len;
 
-	/* KVM_RUN failed: the reason is what was left in the page before, but for a signal's. */
+	/* KVM_RUN failed: except after a signal, the page still has an earlier reason. */
 	if (event == REASON_UEXIT && class != CLASS_RETURNED && reason != KVM_EXIT_INTR)
 		text = class == CLASS_EINTR ? "restart" : "error";
 	if (event == REASON_EXIT && r->arm && class != CLASS_ARM_TRAP)
@@ -180,8 +204,8 @@ static int add(struct reasons *r, enum reason_event event, uint32_t class, uint3
 	return 0;
 }
 
-/* All that have a name in @class.  Those of the headers are listed only where the kernel's cannot
- * be read; the others are there to be asked for. */
+/* Adds all reasons with a name in @class.  If the kernel's names can be read, reasons of the
+ * headers are not listed; they are known if asked for. */
 static int add_class(struct reasons *r, enum reason_event event, uint32_t class, bool listed)
 {
 	struct meaning m = meaning_of(r, event, class);

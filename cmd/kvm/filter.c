@@ -15,7 +15,7 @@ int kvm_regex(const char *pattern, regex_t *out, struct error *err)
 
 	if (strlen(pattern) >= KVM_PATTERN_SIZE)
 		return error_set(err, STATUS_USAGE, -EINVAL, "regular expression too long");
-	/* Without the parentheses "a|b" would hold the b anywhere. */
+	/* Without the parentheses the b of "a|b" would match anywhere. */
 	snprintf(text, sizeof(text), "^(%s)", pattern);
 	/* By itself first: "a)(b" is none, though "^(a)(b)" is. */
 	r = regcomp(out, pattern, flags);
@@ -35,8 +35,8 @@ static bool found(const regex_t *filter, const char *name)
 	return regexec(filter, name, 0, NULL, 0) == 0;
 }
 
-/* Reasons that kvm_stat calls by other names than the kernel, beside upper case: of SVM, VMX and
- * arm64. */
+/* Reasons that have other names in kvm_stat than in the kernel, not only in upper case: of SVM, VMX
+ * and arm64. */
 static const struct {
 	const char *ours, *theirs;
 } other_names[] = {
@@ -93,7 +93,7 @@ bool kvm_filter_matches(const regex_t *filter, const char *name)
 
 /* ---- names that may come ---- */
 
-#define NUMBERS_TRIED 0x410 /* those of all exits that have one, but for a few with high bits */
+#define NUMBERS_TRIED 0x410 /* the numbers of all exits, except a few with high bits */
 
 bool kvm_filter_matches_unnamed(const regex_t *filter, const char *pattern,
 				const struct kvm_events *e, size_t parent)

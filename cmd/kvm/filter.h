@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The filter of events by a regular expression: -f. */
 #ifndef IOTRACE_CMD_KVM_FILTER_H
 #define IOTRACE_CMD_KVM_FILTER_H
 

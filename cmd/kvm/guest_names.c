@@ -65,7 +65,7 @@ void guest_names_next_round(struct guest_names *names, uint32_t pid)
 	size_t n = 0;
 
 	for (size_t i = 0; i < names->n; i++)
-		if (names->v[i].added == names->round || names->v[i].pid == pid)
+		if (names->round - names->v[i].added < GUEST_NAMES_ROUNDS || names->v[i].pid == pid)
 			names->v[n++] = names->v[i];
 	names->n = n;
 	names->round++;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
 #include "core/isolation/bounded.h"
 #include "core/base/parse.h"
 #include "core/base/text.h"
@@ -35,7 +36,7 @@ static void next_part(const char **rest, char *part, size_t size)
 	*rest = *at ? at + 1 : at;
 }
 
-/* The plain part, or that of "guest=". */
+/* The name in -name: a part without a key, or the part "guest=". */
 static void name_of_option(const char *value, char name[GUEST_NAME_SIZE])
 {
 	char part[GUEST_NAME_SIZE + 8];
@@ -112,14 +113,12 @@ static bool holds_machine(const char *root, const char *pid)
 
 static int add_guest(const char *root, uint32_t pid, struct guest **guests, size_t *n)
 {
-	struct guest *more = reallocarray(*guests, *n + 1, sizeof(*more));
+	struct guest *added = ARRAY_ADD(*guests, *n);
 
-	if (!more)
+	if (!added)
 		return -ENOMEM;
-	*guests = more;
-	more[*n].pid = pid;
-	guest_name(root, pid, more[*n].name);
-	(*n)++;
+	added->pid = pid;
+	guest_name(root, pid, added->name);
 	return 0;
 }
 
@@ -160,6 +159,39 @@ int guests_list(const char *root, struct guest **guests, size_t *n)
 	return 0;
 }
 
+#define HINTED_GUESTS 8
+
+/* "guests here: web1 (PID 5), PID 7": those at @guests. */
+static void hint_guests(const struct guest *guests, size_t n, struct error *err)
+{
+	char names[256] = "";
+	size_t len = 0, i;
+
+	for (i = 0; i < n && i < HINTED_GUESTS && len < sizeof(names); i++) {
+		const char *name = guests[i].name;
+
+		len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s%sPID %u%s",
+					i ? ", " : "", text_shown(name).text, *name ? " (" : "",
+					guests[i].pid, *name ? ")" : "");
+	}
+	if (!n)
+		error_hint(err, "no guest is running");
+	else if (len >= sizeof(names) || i < n)
+		error_hint(err, "guests here: %.*s, ...", (int)sizeof(names) - 8, names);
+	else
+		error_hint(err, "guests here: %s", names);
+}
+
+void guests_hint(struct error *err)
+{
+	struct guest *guests = NULL;
+	size_t n = 0;
+
+	if (guests_list(NULL, &guests, &n) == 0)
+		hint_guests(guests, n, err);
+	free(guests);
+}
+
 int guests_find(const char *root, const char *name, uint32_t *pid, struct error *err)
 {
 	const struct guest *found = NULL;
@@ -184,7 +216,7 @@ int guests_find(const char *root, const char *name, uint32_t *pid, struct error 
 	} else {
 		r = error_set(err, STATUS_USAGE, -ESRCH, "no guest is named '%s'",
 			      text_shown(name).text);
-		error_hint(err, "names come from QEMU's -name; use -p PID for other VMMs");
+		hint_guests(guests, n, err);
 	}
 	free(guests);
 	return r;

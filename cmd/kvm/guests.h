@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Processes that hold a KVM machine, and the names of these machines. */
 #ifndef IOTRACE_CMD_KVM_GUESTS_H
 #define IOTRACE_CMD_KVM_GUESTS_H
 
@@ -30,7 +31,11 @@ char *guest_name(const char *root, uint32_t pid, char name[GUEST_NAME_SIZE]);
  * caller's to free.  0 or -errno. */
 int guests_list(const char *root, struct guest **guests, size_t *n);
 
-/* The one machine called @name.  -ESRCH (STATUS_USAGE): none or more than one. */
+/* The hint of @err: the guests that are running. */
+void guests_hint(struct error *err);
+
+/* The one machine called @name.  -ESRCH (STATUS_USAGE): none or more than one; a hint names the
+ * machines. */
 int guests_find(const char *root, const char *name, uint32_t *pid, struct error *err);
 
 #endif

@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* iotrace kvm: what it declares to the engine. */
 #include "cmd/kvm/kvm.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cmd/blk.h"
-#include "cmd/command.h"
-#include "cmd/report.h"
+#include "cmd/block/blk.h"
+#include "cmd/cli/command.h"
+#include "cmd/cli/report.h"
 #include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/isolation/outfile.h"
 #include "core/system/preflight.h"
+#include "core/system/process.h"
 #include "core/isolation/privileges.h"
+#include "output/screen.h"
 #include "probes/kvm.skel.h"
 
 /* ---- the sources ---- */
 
-/* On the screen and in replays what is shown changes. */
+/* Of each process: the keys of the screen and replays choose among them. */
 static bool counts_all(const struct kvm *k)
 {
 	return k->o.mode == KVM_SCREEN || k->o.args.record;
@@ -29,12 +32,10 @@ static int open_counters(struct kvm *k, struct error *err)
 
 	if (!r)
 		r = counters_open(&k->o, counts_all(k), &k->events, &k->counters, err);
-	if (!r && k->o.latency && latency_open(&k->latency))
-		r = error_no_memory(err);
 	return r;
 }
 
-/* Beside the tracepoints, debugfs is dropped where it is refused: @r, with @err. */
+/* debugfs is refused, with @r and @err: if tracepoints are counted too, goes on without debugfs. */
 static int drop_debugfs(struct kvm *k, int r, struct error *err)
 {
 	if (!r || !k->counters)
@@ -43,20 +44,6 @@ static int drop_debugfs(struct kvm *k, int r, struct error *err)
 	debugfs_close(k->debugfs);
 	k->debugfs = NULL;
 	return 0;
-}
-
-int kvm_read_all(struct kvm *k, uint32_t pid, struct error *err)
-{
-	int r = 0;
-
-	k->counts.n = 0;
-	if (k->counters)
-		r = counters_read(k->counters, &k->counts, err);
-	if (!r && k->latency)
-		r = counters_read_latencies(k->counters, k->latency, err);
-	if (r || !k->debugfs)
-		return r;
-	return drop_debugfs(k, debugfs_read(k->debugfs, pid, &k->counts, err), err);
 }
 
 static size_t events(struct tool_run *t, struct hook_event *out)
@@ -82,9 +69,7 @@ static int chosen(struct tool_run *t, struct error *err)
 	int r = 0;
 
 	if (k->o.debugfs)
-		r = drop_debugfs(
-		    k, debugfs_open(NULL, k->o.past, &k->events, &k->counts, &k->debugfs, err),
-		    err);
+		r = drop_debugfs(k, debugfs_open(NULL, &k->events, &k->debugfs, err), err);
 	if (!r)
 		r = kvm_filter_check(k->events.filter, k->o.fields, &k->events, err);
 	if (r || !k->o.fields_help)
@@ -111,31 +96,40 @@ static void close_log(struct kvm *k)
 	k->log_file = NULL;
 }
 
-static int options(int argc, char **argv, void *ctx, struct error *err)
+static int choose_screen(struct kvm *k, struct error *err)
 {
-	struct kvm *k = ctx;
+	struct args *args = &k->o.args;
+
+	if (k->o.mode != KVM_SCREEN || args->help || args->show_source || args->list_hooks)
+		return 0;
+	k->no_terminal = screen_missing();
+	args->screen = !k->no_terminal;
+	if (args->screen && args->record) {
+		error_set(err, STATUS_USAGE, -EINVAL, "--record cannot be used on the full screen");
+		error_hint(err, "use -l or -1");
+		return -EINVAL;
+	}
+	if (args->screen || args->replay)
+		return 0;
+	k->o.mode = KVM_LOG;
+	if (!k->o.own_delay)
+		args->interval_ns = NS_PER_SEC;
+	return 0;
+}
+
+static int options(struct tool_run *t, int argc, char **argv, struct error *err)
+{
+	struct kvm *k = t->ctx;
 	struct kvm_options *o = &k->o;
 	int r = kvm_options(argc, argv, o, err);
 
-	k->exit_event = KVM_NONE;
 	/* A recording has the reasons of VMX and SVM, whose names are then the same. */
 	k->events.kvm_stat_names = o->kvm_stat_names && !o->args.replay;
 	events_set_filter(&k->events, o->filtered ? &o->filter : NULL);
 	k->log.csv = o->wide;
 	k->log.all = o->all_events;
 	k->log.skip_zero = o->skip_zero;
-	return r;
-}
-
-static void check_terminal(struct kvm *k)
-{
-	if (k->o.mode == KVM_SCREEN)
-		k->no_terminal = screen_missing();
-	if (!k->no_terminal)
-		return;
-	k->o.mode = KVM_LOG;
-	if (!k->o.own_delay)
-		k->o.args.interval_ns = NS_PER_SEC;
+	return r ? r : choose_screen(k, err);
 }
 
 static int resolve(struct tool_run *t, struct error *err)
@@ -146,29 +140,15 @@ static int resolve(struct tool_run *t, struct error *err)
 
 	if (!r)
 		r = kvm_options_process(&k->o, err);
-	if (r)
-		return r;
-	check_terminal(k);
-	if (!k->o.args.record || k->o.mode != KVM_SCREEN)
-		return k->o.tracepoints ? open_counters(k, err) : 0;
-	error_set(err, STATUS_USAGE, -EINVAL, "--record cannot be used on the full screen");
-	error_hint(err, "use -l or -1");
-	return -EINVAL;
+	return r || !k->o.tracepoints ? r : open_counters(k, err);
 }
 
-/* The times are put back like the events; whether there are any the recording says. */
 static int replay(struct tool_run *t, struct error *err)
 {
 	struct kvm *k = t->ctx;
 	int r = kvm_options_process(&k->o, err);
 
-	if (!r)
-		r = open_log(k, err);
-	if (!r && latency_open(&k->latency))
-		r = error_no_memory(err);
-	if (!r && k->o.mode == KVM_SCREEN && !screen_missing())
-		r = kvm_replay_open(k, err);
-	return r;
+	return r ? r : open_log(k, err);
 }
 
 static int attached(struct tool_run *t, struct error *err)
@@ -179,10 +159,8 @@ static int attached(struct tool_run *t, struct error *err)
 	/* It may be gone by the time of the first output. */
 	if (k->o.pid && guest_names_add(&k->guests, k->o.pid, NULL))
 		return error_no_memory(err);
-	if (k->counters) {
-		k->exit_event = (uint32_t)counters_exit_event(k->counters);
+	if (k->counters)
 		r = counters_begin(k->counters, t->object.skel, &k->banks, err);
-	}
 	k->recorded_mode = k->o.mode;
 	return r ? r : open_log(k, err);
 }
@@ -193,94 +171,13 @@ static void keeps(struct tool_run *t)
 
 	tool_keep(t, "", privileges_to_name() | (k->counters ? privileges_to_drain() : 0), true);
 	tool_keep(t, "with -d", PRIVILEGE(CAP_DAC_READ_SEARCH), k->debugfs);
-	tool_keep(t, "on the full screen", PRIVILEGES_GUESTS, k->o.mode == KVM_SCREEN);
 	tool_keep(t, "with -g", PRIVILEGES_GUESTS, k->o.guest_arg); /* it may come back */
 	tool_keep(t, "with -L", PRIVILEGES_FILE, k->o.log_path);    /* reopened on SIGHUP */
 }
 
-static int begin(struct tool_run *t, struct error *err)
+static int hangup(void *ctx, struct error *err)
 {
-	struct kvm *k = t->ctx;
-
-	t->since_ns = clock_mono_ns();
-	banks_start(k->banks);
-	if (k->o.mode == KVM_SCREEN)
-		return kvm_live_begin(t, err);
-	if (k->no_terminal)
-		report_line("%s; falling back to -l", k->no_terminal);
-	t->takes_hangup = k->o.log_path;
-	t->output_unused = k->o.log_path;
-	return 0;
-}
-
-/* What is recorded, if that is asked for; -x shows names as well. */
-static int fill_record(struct kvm *k, struct recording_interval *out, struct error *err)
-{
-	int r = 0;
-
-	if (k->latency || k->o.args.record)
-		r = kvm_name_guests(&k->guests, k->o.pid, &k->counts, k->latency);
-	else
-		guest_names_next_round(&k->guests, k->o.pid);
-	if (!r && k->o.args.record)
-		r = kvm_record_fill(&k->record, &k->events, &k->counts, k->latency, out);
-	return r ? error_no_memory(err) : 0;
-}
-
-/* What comes first; the events, so far without counts, are recorded with it. */
-static int start(struct tool_run *t, struct error *err)
-{
-	struct kvm *k = t->ctx;
-	const uint64_t now = tool_epoch_ns(t, t->since_ns);
-	struct recording_interval out = {
-		.interval = { now, now, NULL, 0 },
-		.text = KVM_RECORDED_START,
-	};
-	int r;
-
-	k->drawn_ns = clock_mono_ns();
-	r = show_start(&t->show, err);
-	if (t->on_screen && t->args->interval_ns > KVM_SCREEN_FIRST)
-		tool_set_interval(t, KVM_SCREEN_FIRST, t->args->interval_ns);
-	if (r || t->on_screen)
-		return r;
-	r = fill_record(k, &out, err);
-	return r ? r : tool_show(t, &out, err);
-}
-
-static void stop(struct tool_run *t)
-{
-	banks_stop(((struct kvm *)t->ctx)->banks);
-}
-
-static int drain(struct tool_run *t, int inactive, struct error *err)
-{
-	struct kvm *k = t->ctx;
-
-	(void)inactive;
-	if (t->on_screen)
-		return kvm_live_drain(k, err);
-	banks_swap(k->banks);
-	return kvm_read_all(k, counts_all(k) ? 0 : k->o.pid, err);
-}
-
-static int rows(struct tool_run *t, struct recording_interval *out, struct error *err)
-{
-	struct kvm *k = t->ctx;
-
-	out->text = t->run->partial ? KVM_RECORDED_PARTIAL : "";
-	return t->on_screen ? 0 : fill_record(k, out, err);
-}
-
-static void end_output(struct tool_run *t, bool last)
-{
-	(void)last;
-	if (t->on_screen)
-		view_set_baseline(&((struct kvm *)t->ctx)->view);
-}
-
-static int hangup(struct tool_run *t, struct error *err)
-{
+	struct tool_run *t = ctx;
 	struct kvm *k = t->ctx;
 	int r;
 
@@ -289,50 +186,155 @@ static int hangup(struct tool_run *t, struct error *err)
 	kvm_show_in_log(k);
 	if (!r)
 		r = show_start(&t->show, err);
-	if (!r)
-		r = kvm_print_heading(k, err);
 	return r ? r : RUN_GO_ON;
+}
+
+static int begin(struct tool_run *t, struct error *err)
+{
+	struct kvm *k = t->ctx;
+	struct kvm_counts *past = k->o.past ? &k->past : NULL;
+	int r = 0;
+
+	t->since_ns = clock_mono_ns();
+	banks_start(k->banks);
+	if (k->debugfs)
+		r = drop_debugfs(k, debugfs_read(k->debugfs, past, err), err);
+	if (k->no_terminal)
+		report_line("%s; falling back to -l", k->no_terminal);
+	t->run->hangup = k->o.log_path ? hangup : NULL;
+	t->run->hangup_ctx = t;
+	t->output_unused = k->o.log_path;
+	return r;
+}
+
+static void stop(struct tool_run *t)
+{
+	banks_stop(((struct kvm *)t->ctx)->banks);
+}
+
+/* ---- the rows of an interval ---- */
+
+static int drain(struct tool_run *t, int inactive, struct error *err)
+{
+	struct kvm *k = t->ctx;
+	int r = 0;
+
+	(void)inactive;
+	banks_swap(k->banks);
+	k->counts.n = 0;
+	if (k->counters)
+		r = counters_read(k->counters, &k->counts, err);
+	if (!r && k->o.latency)
+		r = counters_read_latencies(k->counters, &k->latency, err);
+	if (r || !k->debugfs)
+		return r;
+	return drop_debugfs(k, debugfs_read(k->debugfs, &k->counts, err), err);
+}
+
+/* Every event has a row in the first interval that knows it. */
+static int add_new_events(struct kvm *k)
+{
+	for (; k->n_known < k->events.n; k->n_known++)
+		if (!kvm_rows_add(&k->rows, &k->events, k->n_known))
+			return -ENOMEM;
+	return 0;
+}
+
+static int add_counts(struct kvm *k, const struct kvm_counts *counts, bool past)
+{
+	for (size_t i = 0; i < counts->n; i++) {
+		const struct kvm_count *from = &counts->v[i];
+		struct kvm_row *row = kvm_rows_add(&k->rows, &k->events, from->event);
+
+		if (!row)
+			return -ENOMEM;
+		row->pid = from->pid;
+		*(past ? &row->past : &row->delta) = from->n;
+	}
+	return 0;
+}
+
+static int add_times(struct kvm *k)
+{
+	for (size_t i = 0; i < k->latency.n; i++) {
+		struct latency_row *from = &k->latency.rows[i];
+		struct kvm_row *row = kvm_rows_add(&k->rows, &k->events, from->event);
+
+		if (!row)
+			return -ENOMEM;
+		if (from->key.vcpu != KVM_NONE)
+			snprintf(from->vcpu, sizeof(from->vcpu), "%u", from->key.vcpu);
+		row->vcpu = from->vcpu;
+		row->pid = from->key.tgid;
+		row->delta = from->exits;
+		row->slots = &from->times;
+	}
+	return 0;
+}
+
+/* On the screen others, such as threads of the kernel that work for guests, have names too. */
+static int name_guest(struct kvm *k, uint32_t pid)
+{
+	int r = guest_names_add(&k->guests, pid, NULL);
+	struct process process;
+
+	if (r || !k->o.args.screen || *guest_names_find(&k->guests, pid) ||
+	    process_read(pid, &process))
+		return r;
+	return guest_names_add(&k->guests, pid, process.comm);
+}
+
+/* While the processes run. */
+static int name_guests(struct kvm *k)
+{
+	const bool shown = k->o.latency || counts_all(k);
+	int r = 0;
+
+	guest_names_next_round(&k->guests, k->o.pid);
+	for (size_t i = 0; shown && !r && i < k->rows.n; i++)
+		if (k->rows.rows[i].pid)
+			r = name_guest(k, k->rows.rows[i].pid);
+	for (size_t i = 0; shown && i < k->rows.n; i++)
+		k->rows.rows[i].guest = guest_names_find(&k->guests, k->rows.rows[i].pid);
+	return r;
+}
+
+static int rows(struct tool_run *t, struct recording_interval *out, struct error *err)
+{
+	struct kvm *k = t->ctx;
+
+	k->rows.n = 0;
+	if (add_new_events(k) || add_counts(k, &k->past, true) ||
+	    add_counts(k, &k->counts, false) || add_times(k) || name_guests(k))
+		return error_no_memory(err);
+	k->past.n = 0;
+	out->text = t->run->partial ? KVM_RECORDED_PARTIAL : "";
+	out->tables[0] = (struct recording_rows){ k->rows.rows, k->rows.n };
+	return 0;
 }
 
 static void free_kvm(void *ctx)
 {
 	struct kvm *k = ctx;
 
-	screen_close(k->screen.screen);
-	steps_free(&k->steps);
-	view_close(&k->view);
 	counters_close(k->counters);
 	debugfs_close(k->debugfs);
-	latency_close(k->latency);
+	latency_free(&k->latency);
 	close_log(k);
 	wide_free(&k->log);
-	kvm_record_free(&k->record);
-	kvm_rows_free(&k->rows);
+	free(k->rows.rows);
+	free(k->shown.rows);
 	free(k->counts.v);
+	free(k->past.v);
+	pivot_free(&k->times);
 	guest_names_free(&k->guests);
 	events_free(&k->events);
 	kvm_options_free(&k->o);
 }
 
-static const struct schema *columns(size_t i, const char **with)
-{
-	static const char *const options[] = { "", "-x", "-x and -p or -g" };
-
-	*with = i < 3 ? options[i] : "";
-	return i < 3 ? kvm_schema(i > 0, i > 1) : NULL;
-}
-
 /* ---- the declaration ---- */
 
 TOOL_PROBE(kvm);
-
-static const struct tool_setting settings[] = {
-	TOOL_SETTING(struct kvm, "mode", 0, recorded_mode, KVM_LOG),
-	TOOL_SETTING(struct kvm, "latency", 0, o.latency, 1),
-	{ "pid", 'p', offsetof(struct kvm, o.pid), sizeof(uint32_t), INT32_MAX, 'g' },
-	{ "by_name", 'p', offsetof(struct kvm, o.by_name), sizeof(uint32_t), 1, 'g' },
-	TOOL_SETTING(struct kvm, "exit_event", 0, exit_event, UINT32_MAX),
-};
 
 static const struct tool_loss losses[] = {
 	TOOL_LOSS(KVM_LOSS_KEYS_FULL, "rows_full", "events not shown by guest or reason: map full"),
@@ -340,39 +342,20 @@ static const struct tool_loss losses[] = {
 		  "exits not timed: no room for another vCPU"),
 	TOOL_LOSS(KVM_LOSS_PENDING_FULL, "threads_full",
 		  "exits not timed: no room for another thread"),
-	TOOL_LOSS(KVM_LOSS_NO_ENTRY, "no_entry", "exits whose entry was not seen"),
+	TOOL_LOSS(KVM_LOSS_NO_ENTRY, "no_entry", "exits whose entry was missed: not timed"),
 	TOOL_LOSS(KVM_LOSS_CLOCK, "clock", "entries before their exit: the clock went backwards"),
-	TOOL_LOSS(KVM_LOSS_NO_REASON, "no_reason", "kvm_exit events whose reason no program saw"),
+	TOOL_LOSS(KVM_LOSS_NO_REASON, "no_reason", "kvm_exit events whose reason was missed"),
 	[KVM_LOSSES] = { .key = "missed",
 			 .text = "events missed: the program was already running on that CPU",
 			 .missed = true },
 };
 
-/* ---- --check: the tracepoints, and debugfs ---- */
-
-/* Detaching a classic tracepoint takes 40 ms: only those that have programs of their own. */
-static void want_tracepoints(void *ctx)
-{
-	static char pattern[] = "kvm_(entry|exit|userspace_exit)$";
-	struct kvm *k = ctx;
-	struct kvm_options *o = &k->o;
-	struct error err;
-
-	o->mode = KVM_ONCE;
-	o->latency = true;
-	o->fields = pattern;
-	o->filtered = kvm_regex(pattern, &o->filter, &err) == 0;
-	events_set_filter(&k->events, o->filtered ? &o->filter : NULL);
-}
-
-static void want_debugfs(void *ctx)
-{
-	struct kvm_options *o = &((struct kvm *)ctx)->o;
-
-	o->mode = KVM_ONCE;
-	o->tracepoints = false;
-	o->debugfs = true;
-}
+/* Detaching a classic tracepoint takes 40 ms: only events that have programs of their own. */
+static const struct check_line checks[] = {
+	{ { "-1", "-x", "-f", "kvm_(entry|exit|userspace_exit)$" }, "-t" },
+	{ { "-1", "-d" }, "-d" },
+	{ { NULL }, NULL },
+};
 
 static const struct tool_optional optional[] = {
 	{ "exit", "kvm_exit" },
@@ -380,48 +363,26 @@ static const struct tool_optional optional[] = {
 	{ NULL, NULL },
 };
 
-/* Of the subcommand and of what --check looks at. */
-#define KVM_TOOL                                                                                   \
-	.name = "kvm", .ctx_size = sizeof(struct kvm), .args_at = offsetof(struct kvm, o.args),    \
-	.probe = &kvm_probe, .options = options, .resolve = resolve, .events = events,             \
-	.configure = configure, .keeps = keeps, .free = free_kvm
-
-static const struct tool check_tracepoints = {
-	KVM_TOOL,
-	.want_all = want_tracepoints,
-	.optional = optional,
-};
-
-static const struct tool check_debugfs = {
-	KVM_TOOL,
-	.want_all = want_debugfs,
-	.chosen = chosen,
-};
-
-static const struct tool_part checked[] = {
-	{ &check_tracepoints, "-t" },
-	{ &check_debugfs, "-d" },
-	{ NULL, NULL },
-};
-
 const struct tool tool_kvm = {
-	KVM_TOOL,
-	.args = &kvm_args,
-	.settings = settings,
-	.n_settings = ARRAY_SIZE(settings),
+	.name = "kvm",
+	TOOL_CTX(struct kvm, o.args),
+	.probe = &kvm_probe,
+	.optional = optional,
 	.view = &kvm_view,
 	.losses = losses,
 	.n_losses = ARRAY_SIZE(losses),
-	.parts = checked,
-	.columns = columns,
+	.checks = checks,
+	.options = options,
+	.resolve = resolve,
 	.replay = replay,
+	.events = events,
+	.configure = configure,
+	.keeps = keeps,
 	.chosen = chosen,
 	.attached = attached,
 	.begin = begin,
-	.start = start,
 	.stop = stop,
 	.drain = drain,
 	.rows = rows,
-	.end_output = end_output,
-	.hangup = hangup,
+	.free = free_kvm,
 };

@@ -7,54 +7,9 @@
 #include "cmd/kvm/guests.h"
 #include "core/base/parse.h"
 
-enum { KEY_BATCH = 0x2000, KEY_KVM_STAT_NAMES };
+#define OWN struct kvm_options
 
-static const struct argp_option options[] = {
-	{ "once", '1', NULL, 0, "count for one second, then print one line per event", 1 },
-	{ "batch", KEY_BATCH, NULL, 0, "same as --once", 1 },
-	{ "log", 'l', NULL, 0, "log one line per second, as vmstat does", 1 },
-	{ "log-to-file", 'L', "FILE", 0, "append the log to FILE; reopened on SIGHUP", 1 },
-	{ NULL, 'c', NULL, 0, "with -l or -L: CSV, one line per interval, one column per event",
-	  1 },
-	{ "all-events", 'a', NULL, 0,
-	  "with -l on a terminal: all events, not only those that have happened and fit", 1 },
-	{ "skip-zero-records", 'z', NULL, 0, "with -l or -L: skip intervals without events", 1 },
-	{ "set-delay", 's', "SECS", 0, "same as INTERVAL (default: 3 on the full screen, else 1)",
-	  1 },
-	{ "tracepoints", 't', NULL, 0, "count tracepoints (default)", 1 },
-	{ "debugfs", 'd', NULL, 0, "show KVM's debugfs counters instead; with -t, both", 1 },
-	{ "debugfs-include-past", 'i', NULL, 0,
-	  "with -d: include what was counted before the start", 1 },
-	{ "fields", 'f', "REGEX", 0,
-	  "only events whose name begins with a match of REGEX, ignoring case; \"help\" lists all",
-	  1 },
-	{ "pid", 'p', "PID", 0, "only events of process PID", 1 },
-	{ "guest", 'g', "GUEST", 0, "only the guest named GUEST (QEMU's -name)", 1 },
-	{ "kvm-stat-names", KEY_KVM_STAT_NAMES, NULL, 0,
-	  "call reasons of exits as kvm_stat does: NPF, not npf; links called kvm_stat do so", 1 },
-	{ "latency", 'x', NULL, 0,
-	  "also show the time from exit to the next entry, per reason and guest; with -p or -g, "
-	  "per vCPU",
-	  1 },
-	{ 0 },
-};
-
-static const struct args_member members[] = {
-	{ 'c', offsetof(struct kvm_options, wide), false },
-	{ 'a', offsetof(struct kvm_options, all_events), false },
-	{ 'z', offsetof(struct kvm_options, skip_zero), false },
-	{ 't', offsetof(struct kvm_options, tracepoints), false },
-	{ 'd', offsetof(struct kvm_options, debugfs), false },
-	{ 'i', offsetof(struct kvm_options, past), false },
-	{ 'x', offsetof(struct kvm_options, latency), false },
-	{ KEY_KVM_STAT_NAMES, offsetof(struct kvm_options, kvm_stat_names), false },
-	{ 'f', offsetof(struct kvm_options, fields), true },
-	{ 'p', offsetof(struct kvm_options, pid_arg), true },
-	{ 'g', offsetof(struct kvm_options, guest_arg), true },
-	{ 0 },
-};
-
-static error_t set_mode(struct kvm_options *o, enum kvm_mode mode, struct error *err)
+static int set_mode(struct kvm_options *o, enum kvm_mode mode, struct error *err)
 {
 	if (o->mode != KVM_SCREEN && o->mode != mode)
 		return error_set(err, STATUS_USAGE, -EINVAL, "-1 and -l are mutually exclusive");
@@ -62,25 +17,55 @@ static error_t set_mode(struct kvm_options *o, enum kvm_mode mode, struct error 
 	return 0;
 }
 
-static error_t parse(int key, char *arg, void *own, struct error *err)
+static int take_once(void *own, const char *arg, struct error *err)
 {
-	struct kvm_options *o = own;
-
-	switch (key) {
-	case '1':
-	case KEY_BATCH:
-		return set_mode(o, KVM_ONCE, err);
-	case 'L':
-		if (args_file("-L", arg, &o->log_path, err))
-			return -EINVAL;
-		/* fall through */
-	case 'l':
-		return set_mode(o, KVM_LOG, err);
-	case 's':
-		return parse_seconds("-s", arg, &o->args.interval_ns, err);
-	}
-	return ARGP_ERR_UNKNOWN;
+	(void)arg;
+	return set_mode(own, KVM_ONCE, err);
 }
+
+static int take_log(void *own, const char *arg, struct error *err)
+{
+	OWN *o = own;
+	int r = arg ? args_file("-L", arg, &o->log_path, err) : 0;
+
+	return r ? r : set_mode(o, KVM_LOG, err);
+}
+
+static const struct args_option options[] = {
+	{ "once", '1', NULL, "count for one second, then print one line per event", ARGS_SHOWN,
+	  ARGS_TAKEN(take_once), .flags = ARGS_REPLAY },
+	{ "batch", 0, NULL, "same as --once", ARGS_SHOWN, ARGS_TAKEN(take_once),
+	  .flags = ARGS_REPLAY },
+	{ "log", 'l', NULL, "log one line per second, as vmstat does", ARGS_SHOWN,
+	  ARGS_TAKEN(take_log), .flags = ARGS_REPLAY },
+	{ "log-to-file", 'L', "FILE", "append the log to FILE; reopened on SIGHUP", ARGS_SHOWN,
+	  ARGS_TAKEN(take_log), .flags = ARGS_REPLAY },
+	{ NULL, 'c', NULL, "with -l or -L: CSV, one column per event", ARGS_SHOWN, ARGS_FLAG(wide),
+	  .flags = ARGS_REPLAY },
+	{ "all-events", 'a', NULL, "with -l on a terminal: all events", ARGS_SHOWN,
+	  ARGS_FLAG(all_events), .flags = ARGS_REPLAY },
+	{ "skip-zero-records", 'z', NULL, "with -l or -L: skip intervals without events",
+	  ARGS_SHOWN, ARGS_FLAG(skip_zero), .flags = ARGS_REPLAY },
+	{ "set-delay", 's', "SECS", "same as INTERVAL (full screen: 3, otherwise 1)", ARGS_SHOWN,
+	  ARGS_SECONDS(args.interval_ns) },
+	{ "tracepoints", 't', NULL, "count tracepoints (default)", ARGS_COUNTED,
+	  ARGS_FLAG(tracepoints) },
+	{ "debugfs", 'd', NULL, "show KVM's debugfs counters instead; with -t, both", ARGS_COUNTED,
+	  ARGS_FLAG(debugfs) },
+	{ "debugfs-include-past", 'i', NULL, "with -d: totals include counts before the start",
+	  ARGS_COUNTED, ARGS_FLAG(past) },
+	{ "fields", 'f', "REGEX", "events that begin with REGEX, in any case (help: list)",
+	  ARGS_COUNTED, ARGS_TEXT(fields), .flags = ARGS_REPLAY | ARGS_ONCE },
+	{ "pid", 'p', "PID", "only events of process PID", ARGS_COUNTED, ARGS_TEXT(pid_arg),
+	  .flags = ARGS_REPLAY | ARGS_ONCE },
+	{ "guest", 'g', "GUEST", "only the guest named GUEST (QEMU's -name)", ARGS_COUNTED,
+	  ARGS_TEXT(guest_arg), .flags = ARGS_REPLAY | ARGS_ONCE, .hint = guests_hint },
+	{ "kvm-stat-names", 0, NULL, "kvm_stat's names of exit reasons: NPF, not npf", ARGS_SHOWN,
+	  ARGS_FLAG(kvm_stat_names), .flags = ARGS_REPLAY },
+	{ "latency", 'x', NULL, "also show the time from exit to the next entry", ARGS_SHOWN,
+	  ARGS_FLAG(latency) },
+	{ 0 },
+};
 
 /* A command has the terminal: no screen.  Who says how long an interval is wants several. */
 static bool is_once(const struct kvm_options *o)
@@ -144,10 +129,6 @@ static void set_defaults(struct kvm_options *o)
 		o->args.count = 1;
 }
 
-/* What only shapes the output. */
-static const int shown[] = { '1', KEY_BATCH,	      'l', 'L', 'c', 'a', 'z', 'f', 'p',
-			     'g', KEY_KVM_STAT_NAMES, 0 };
-
 static const struct args_example examples[] = {
 	{ "", "the full screen: h shows its keys" },
 	{ "-1 -f kvm_exit", "reasons of exits, in one second" },
@@ -158,27 +139,19 @@ static const struct args_example examples[] = {
 
 const struct args_spec kvm_args = {
 	.options = options,
-	.parse = parse,
-	.members = members,
-	.doc = "Events of KVM and reasons of its exits: a full-screen view (h shows its keys), "
-	       "or with -1 or -l text.\v"
-	       "Events are all tracepoints of this kernel's group kvm, with "
-	       "kvm_exit(REASON) and kvm_userspace_exit(REASON). A guest is the process that "
-	       "runs it. With -- COMMAND only COMMAND's own process is counted, until it "
-	       "ends, unless --all is given.",
+	.doc = "Events of KVM and reasons of exits, full-screen, or with -1 or -l as text.",
+	.notes = "Events are the tracepoints of the group kvm, with kvm_exit(REASON) and "
+		 "kvm_userspace_exit(REASON). A guest is the process that runs it. With -- COMMAND "
+		 "only COMMAND's own process is counted, unless --all is given.",
 	.examples = examples,
-	.replay = shown,
-	.filters = (const int[]){ 'f', 'p', 'g', 0 },
 };
 
 int kvm_options(int argc, char **argv, struct kvm_options *o, struct error *err)
 {
-	struct args_spec spec = kvm_args;
 	int r;
 
 	memset(o, 0, sizeof(*o));
-	spec.own = o;
-	r = args_parse(&spec, argc, argv, &o->args, err);
+	r = args_parse(&kvm_args, o, argc, argv, &o->args, err);
 	if (r || o->args.help || o->args.show_source)
 		return r;
 	r = check(o, err);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The options of iotrace kvm. */
 #ifndef IOTRACE_CMD_KVM_OPTIONS_H
 #define IOTRACE_CMD_KVM_OPTIONS_H
 
-#include "cmd/args.h"
+#include "cmd/cli/args.h"
 #include "cmd/kvm/filter.h"
 #include "core/base/clock.h"
 
 #define KVM_PID_UNKNOWN	 UINT32_MAX
 #define KVM_SCREEN_DELAY (3 * NS_PER_SEC)
-#define KVM_SCREEN_FIRST (NS_PER_SEC / 4) /* until there are numbers */
 
 enum kvm_mode { KVM_SCREEN, KVM_ONCE, KVM_LOG };
 
 struct kvm_options {
 	struct args args;
 	enum kvm_mode mode;
-	bool own_mode;		   /* it was given: a replay does not take that of the run */
+	bool own_mode;		   /* the mode was given: a replay does not use the run's mode */
 	bool tracepoints, debugfs; /* at least one */
 	bool kvm_stat_names;
 	bool past;	      /* -i */
@@ -41,7 +41,8 @@ extern const struct args_spec kvm_args;
 int kvm_options(int argc, char **argv, struct kvm_options *o, struct error *err);
 void kvm_options_free(struct kvm_options *o);
 
-/* Finds the process of -p or -g; in a replay that of -p, which may be 0.  -errno with @err. */
+/* Finds the process of -p or -g; in a replay the process of -p, which may be 0.  -errno with @err.
+ */
 int kvm_options_process(struct kvm_options *o, struct error *err);
 
 #endif

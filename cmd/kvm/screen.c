@@ -1,237 +1,276 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cmd/kvm/screen.h"
+/* The full screen: events since the start with their rate, reasons, guests. */
+#include "cmd/kvm/kvm.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "cmd/engine/table_screen.h"
 #include "core/base/array.h"
 #include "core/base/clock.h"
-#include "core/base/parse.h"
+#include "core/system/process.h"
+#include "output/columns.h"
+#include "output/hist.h"
 
-#define DELAY_MIN (NS_PER_SEC / 10)
+/* ---- columns ---- */
 
-/* ---- around the table ---- */
-
-static void put_title(struct kvm_screen *s)
+static void cell_event(const void *row, char *buf, size_t size)
 {
-	struct screen_view *around = &s->around;
-	const struct view *v = s->view;
-	char guest[4 * GUEST_NAME_SIZE] = "", what[32] = "summary", step[96] = "", text[64];
-	char when[CLOCK_TEXT_SIZE];
-	const size_t size = sizeof(around->title);
-	const char *closing;
-
-	if (v->pid)
-		snprintf(what, sizeof(what), "pid %u", v->pid);
-	if (v->pid == KVM_PID_UNKNOWN)
-		snprintf(what, sizeof(what), "no guest yet");
-	if (s->steps)
-		snprintf(step, sizeof(step), ", %s, %s", steps_text(s->steps, text, sizeof(text)),
-			 clock_date(v->recorded->interval.end_ns, v->recorded->utc_offset, when));
-	render_escape(v->guest, guest, sizeof(guest));
-	closing = *guest ? ")" : "";
-	snprintf(around->title, size, "kvm statistics - %s%s%s%s%s", what, *guest ? " (" : "",
-		 guest, s->steps ? closing : "", step);
-	snprintf(around->title_end, sizeof(around->title_end), "%s%s", s->steps ? "" : closing,
-		 v->gone ? " - gone" : "");
-	snprintf(around->note, sizeof(around->note), "%s%.400s",
-		 v->pattern[0] ? "regex filter: " : "", v->pattern);
+	snprintf(buf, size, "%s", ((const struct kvm_row *)row)->event);
 }
 
-int kvm_screen_open(struct kvm_screen *s, struct view *view, struct steps *steps)
+static void cell_guest(const void *row, char *buf, size_t size)
 {
-	*s = (struct kvm_screen){
-		.view = view,
-		.steps = steps,
-		.around = { .none = "No matching events yet",
-			    .instead = "-l",
-			    .sum = &view->sum,
-			    .sort = SCREEN_UNSORTED },
-	};
-	put_title(s);
-	return screen_open(stdin, stdout, &s->around, &s->screen);
+	const struct kvm_row *r = row;
+
+	snprintf(buf, size, "%s%s", *r->guest || !r->pid ? r->guest : "?", r->gone ? " gone" : "");
 }
 
-int kvm_screen_table(struct kvm_screen *s, struct render_interval *in)
+static void cell_pid(const void *row, char *buf, size_t size)
 {
-	const struct view *v = s->view;
+	const struct kvm_row *r = row;
 
-	if (view_lines(s->view))
+	if (r->pid)
+		snprintf(buf, size, "%u", r->pid);
+}
+
+static void cell_share(const void *row, char *buf, size_t size)
+{
+	snprintf(buf, size, "%.1f", (double)((const struct kvm_row *)row)->share / 10);
+}
+
+/* A rate of 0 is left blank: what moves is seen better. */
+static void cell_rate(const void *row, char *buf, size_t size)
+{
+	const struct kvm_row *r = row;
+	const double rate = r->ns ? (double)r->delta * NS_PER_SEC / (double)r->ns : 0;
+
+	if (rate >= 1e15)
+		snprintf(buf, size, "%.3g", rate);
+	else if (rate >= 0.5)
+		snprintf(buf, size, "%.0f", (double)(uint64_t)(rate + 0.5));
+}
+
+/* Without any times, blank. */
+static void put_us(uint64_t ns, char *buf, size_t size)
+{
+	if (ns)
+		snprintf(buf, size, "%.1f", (double)ns / 1e3);
+}
+
+#define ROW struct kvm_row
+#define FIGURE(role, member, heading, width, ...)                                                  \
+	COLUMN(role, #member, member, heading, width, "", "", ##__VA_ARGS__)
+
+static const struct column columns[] = {
+	LABEL(top, "Event", 42, ""),
+	COLUMN(LABEL, "event", path, "Event", 42, "", "", .left = true),
+	COLUMN(LABEL, "name", event, NULL, 0, "", ""),
+	LABEL(guest, "Guest", 24, "", .cell = cell_guest),
+	FIGURE(LABEL, pid, "PID", 7, .cell = cell_pid),
+	STATE(timed, "", ""),
+	FIGURE(COUNTER, total, "Total", 10),
+	FIGURE(GAUGE, share, "%Total", 6, .cell = cell_share),
+	FIGURE(COUNTER, delta, "CurAvg/s", 9, .cell = cell_rate),
+	FIGURE(GAUGE, avg_ns, "Avg us", 9, .text = put_us),
+	FIGURE(GAUGE, p99_ns, "P99 us", 9, .text = put_us),
+	FIGURE(GAUGE, ns, NULL, 0),
+	HISTOGRAM(slots, "", ""),
+};
+static const struct schema all = SCHEMA(columns, struct kvm_row);
+
+/* By event, by reason, by guest. */
+static size_t columns_by(void *ctx, size_t i, struct column to[TABLE_SCREEN_COLUMNS])
+{
+	static const char *const labels[][2] = { { "top" }, { "event" }, { "guest", "pid" } };
+	static const char *const figures[] = { "total", "share", "delta", "avg_ns", "p99_ns" };
+	const struct kvm *k = ctx;
+	size_t n = 0;
+
+	if (i >= ARRAY_SIZE(labels))
+		return 0;
+	for (size_t c = 0; c < ARRAY_SIZE(labels[i]) && labels[i][c]; c++)
+		to[n++] = *schema_column(&all, labels[i][c]);
+	for (size_t c = 0; c < ARRAY_SIZE(figures) - (k->o.latency ? 0 : 2); c++)
+		to[n++] = *schema_column(&all, figures[c]);
+	if (strcmp(to[0].key, "event") == 0)
+		to[0].cell = cell_event;
+	return n;
+}
+
+static const char *order(void *ctx)
+{
+	(void)ctx;
+	return "delta";
+}
+
+/* ---- rows ---- */
+
+/* The event that event @i is a part of, if it is shown; else -1. */
+static int shown_parent(const struct kvm_events *e, size_t i)
+{
+	const int parent = e->v[i].parent;
+
+	return parent >= 0 && !e->v[parent].hidden && !e->v[parent].off ? parent : -1;
+}
+
+/* Adds @row, which becomes one of event @at. */
+static int add_row(struct kvm *k, struct kvm_row row, size_t at, int parent)
+{
+	const struct kvm_event *v = k->events.v;
+	struct kvm_row *shown = ARRAY_ADD(k->shown.rows, k->shown.n);
+
+	if (!shown)
 		return -ENOMEM;
-	put_title(s);
-	s->around.last = !s->steps && in->drained->last;
-	in->schema = &v->schema;
-	in->rows = v->lines;
-	in->n = v->n_lines;
+	row.event = v[at].name;
+	row.path = v[at].path;
+	row.top = parent >= 0 ? v[parent].name : row.event;
+	row.total = row.past + row.delta;
+	*shown = row;
 	return 0;
 }
 
-/* ---- questions ---- */
-
-static int take_delay(struct view *v, const char *text, struct error *err)
+/* The parts of an event, and the rest of it, add up to the event: each part is subtracted from it
+ * where both are shown. */
+int kvm_screen_rows(struct kvm *k, const struct kvm_rows *rows, uint64_t ns)
 {
-	uint64_t ns = KVM_SCREEN_DELAY;
-	int r = *text ? parse_seconds("delay", text, &ns, err) : 0;
+	const struct kvm_events *e = &k->events;
 
-	if (!r && ns < DELAY_MIN)
-		r = error_set(err, STATUS_USAGE, -ERANGE, "at least 0.1 seconds");
-	if (r)
-		return r;
-	v->delay_ns = ns;
-	v->delay_changed = true;
-	return 0;
-}
+	k->shown.n = 0;
+	for (size_t i = 0; i < rows->n; i++) {
+		struct kvm_row row = rows->rows[i];
+		const size_t at = (size_t)events_find(e, row.event);
+		const int parent = shown_parent(e, at);
 
-static char *list_guests(const void *view)
-{
-	char name[4 * GUEST_NAME_SIZE], *text = NULL;
-	struct guest *guests = NULL;
-	size_t n = 0, size = 0;
-	FILE *stream;
-
-	if (view_guests(view, &guests, &n) || !guests)
-		return NULL;
-	stream = open_memstream(&text, &size);
-	if (stream) {
-		fputs("    Pid  Guest", stream);
-		for (size_t i = 0; i < n; i++)
-			fprintf(stream, "\n%7u  %s", guests[i].pid,
-				render_escape(guests[i].name, name, sizeof(name)));
-		fclose(stream);
-	}
-	free(guests);
-	return text;
-}
-
-/* ENTER. */
-static int answer(struct kvm_screen *s)
-{
-	struct error err;
-
-	if (s->answered(s->view, screen_answer(s->screen), &err)) {
-		screen_refuse(s->screen, err.what);
-		return RUN_GO_ON;
-	}
-	screen_back(s->screen);
-	return RUN_OUTPUT;
-}
-
-/* What holds now of what @key asks. */
-static const char *current(const struct view *v, int key, char *buf, size_t size)
-{
-	buf[0] = 0;
-	if (key == 'f')
-		snprintf(buf, size, "%s", v->pattern);
-	else if (key == 's')
-		screens_seconds(v->delay_ns, buf, size);
-	else if (v->pid == KVM_PID_UNKNOWN)
-		snprintf(buf, size, "%s", v->guest);
-	else if (v->pid)
-		snprintf(buf, size, "%u%s%s", v->pid, v->guest[0] ? " " : "", v->guest);
-	return buf;
-}
-
-/* Does @key ask something? */
-static bool ask(struct kvm_screen *s, int key)
-{
-	static const struct {
-		int key;
-		int (*answered)(struct view *v, const char *text, struct error *err);
-		struct screen_question question;
-	} questions[] = {
-		{ 'f',
-		  view_set_filter,
-		  { "Show events whose name matches from its beginning.",
-		    "Regular expression [ENTER: all]: ", NULL } },
-		{ 'g',
-		  view_set_guest,
-		  { "Show one guest.", "Guest or pid [ENTER: all]: ", list_guests } },
-		{ 'p',
-		  view_set_guest,
-		  { "Show one process.", "Pid or guest [ENTER or 0: all]: ", list_guests } },
-		{ 's',
-		  take_delay,
-		  { "Set the time between refreshes.", "Seconds [ENTER: 3]: ", NULL } },
-	};
-
-	char now[KVM_PATTERN_SIZE + GUEST_NAME_SIZE + 16];
-
-	for (size_t i = 0; i < ARRAY_SIZE(questions); i++) {
-		if (questions[i].key != key || (key == 's' && s->steps))
+		if ((!row.delta && !row.past && !row.slots) || e->v[at].hidden ||
+		    !kvm_selects(&k->by, &row))
 			continue;
-		s->answered = questions[i].answered;
-		screen_ask(s->screen, &questions[i].question,
-			   current(s->view, key, now, sizeof(now)), s->view);
-		return true;
+		row.ns = ns;
+		row.timed = row.slots;
+		if (row.timed) /* these exits have been counted */
+			row.delta = 0;
+		if (add_row(k, row, at, parent))
+			return -ENOMEM;
+		row.delta = -row.delta;
+		row.past = -row.past;
+		if (parent >= 0 && !row.timed && add_row(k, row, (size_t)parent, parent))
+			return -ENOMEM;
 	}
-	return false;
+	return 0;
 }
 
-/* ---- keys ---- */
-
-static void help(struct kvm_screen *s)
+/* Of sums: nothing was counted in the interval yet. */
+static void begin_interval(void *sum)
 {
-	static const char *const lines[] = {
-		"b  by guest, or by event again",
-		"c  clear the filters",
-		"f  filter by regular expression",
-		"g  filter by guest, by its name or process id",
-		"h  this help",
-		"j k  of a replay: next interval, the one before",
-		"o  order by total, or by current rate again",
-		"p  the same as g",
-		"q  quit",
-		"r  reset the totals",
-		"s  set the seconds between refreshes",
-		"x  show or hide child events, such as kvm_exit(HLT)",
-		"",
-		"Arrows, PgUp, PgDn, Home and End scroll.",
-		"Any other key refreshes at once.",
-	};
+	struct kvm_row *row = sum;
 
-	screen_help(s->screen, lines, ARRAY_SIZE(lines));
+	row->delta = row->ns = 0;
 }
 
-static int on_key(void *screen, int key)
+static int larger_first(const void *a, const void *b)
 {
-	struct kvm_screen *s = screen;
-	struct view *v = s->view;
+	const uint64_t x = ((const struct kvm_row *)a)->total;
+	const uint64_t y = ((const struct kvm_row *)b)->total;
 
-	if (ask(s, key))
-		return RUN_GO_ON;
-	switch (key) {
-	case SCREEN_ANSWER:
-		return answer(s);
-	case 'q':
-		return RUN_STOP;
-	case 'b':
-		v->by_guest = !v->by_guest;
-		break;
-	case 'c':
-		view_set_filter(v, "", NULL);
-		view_set_process(v, 0);
-		break;
-	case 'h':
-		help(s);
-		return RUN_GO_ON;
-	case 'j':
-	case 'k':
-		if (s->steps)
-			steps_key(s->steps, key);
-		break;
-	case 'o':
-		v->by_total = !v->by_total;
-		break;
-	case 'r':
-		v->reset = !s->steps;
-		break;
-	case 'x':
-		view_show_children(v, !v->children);
-		break;
+	return (x < y) - (x > y);
+}
+
+/* Of a recording that no run writes it may be too large: then it is the largest number. */
+static uint64_t plus(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
+static void add_to_sum(struct kvm_row *sum, const struct kvm_row *row)
+{
+	sum->total = plus(sum->total, row->total);
+	sum->delta = plus(sum->delta, row->delta);
+	if (row->ns > sum->ns)
+		sum->ns = row->ns;
+}
+
+/* In 1/1000. */
+static uint64_t share_of(uint64_t part, uint64_t whole)
+{
+	return part < whole ? (uint64_t)((double)part * 1000 / (double)whole + 0.5)
+	       : whole	    ? 1000
+			    : 0;
+}
+
+static const void *made(void *ctx, struct pivot_rows *rows, bool tree)
+{
+	struct kvm *k = ctx;
+	struct kvm_row *sum = &k->sum, *row;
+	size_t n = 0;
+
+	*sum = (struct kvm_row){ .top = "Total", .event = "Total", .path = "", .guest = "Total" };
+	for (size_t i = 0; i < rows->n; i++) {
+		row = pivot_row(rows, i);
+		row->total = kvm_at_least_0(row->total);
+		row->delta = kvm_at_least_0(row->delta);
+		row->gone = row->pid && !k->o.args.replay && !process_exists(row->pid);
+		if (row->slots)
+			kvm_row_times(row);
+		if (!tree || !i) /* the first of a tree has all */
+			add_to_sum(sum, row);
+		/* All that an event has counted may be in its parts. */
+		if (row->total || row->delta || row->slots)
+			memmove(pivot_row(rows, n++), row, sizeof(*row));
 	}
-	return RUN_OUTPUT;
+	rows->n = n;
+	for (size_t i = 0; i < n; i++) {
+		row = pivot_row(rows, i);
+		row->share = share_of(row->total, sum->total);
+	}
+	sum->share = 1000;
+	if (tree)
+		return NULL;
+	/* Where the rate is the same. */
+	if (rows->n)
+		qsort(rows->rows, rows->n, sizeof(*row), larger_first);
+	return sum;
 }
 
-int kvm_screen_input(struct kvm_screen *s)
+/* Of too many guests those with the least are one. */
+static void fold(void *folded)
 {
-	return screens_keys(s->screen, s->steps, on_key, s);
+	struct kvm_row *row = folded;
+
+	row->pid = 0;
+	row->guest = "(other)";
 }
+
+/* -g, -p and -f. */
+static void selected(void *ctx, char *text, size_t size)
+{
+	const struct kvm *k = ctx;
+	const char *gone = k->gone ? " gone" : "";
+	char name[4 * GUEST_NAME_SIZE], regex[4 * KVM_PATTERN_SIZE] = "";
+	char process[sizeof(name)] = "";
+
+	render_escape(k->guest, name, sizeof(name));
+	if (k->o.by_name && *name)
+		snprintf(process, sizeof(process), "  -g %.60s%s", name, gone);
+	else if (k->o.pid)
+		snprintf(process, sizeof(process), "  -p %u%s", k->o.pid, gone);
+	if (k->o.fields)
+		render_escape(k->o.fields, regex, sizeof(regex));
+	snprintf(text, size, "%s%s%.60s", process, *regex ? "  -f " : "", regex);
+}
+
+const struct table_screen_spec kvm_screen = {
+	.kind = { .all = &all, .identity = "timed", .late = "guest", .fold = fold },
+	.none = "No matching events yet",
+	.instead = "-l",
+	.selected = selected,
+	.tree = "event",
+	.most = 65536,
+	.largest = "total", /* the growth is 0 where an interval begins */
+	.accumulates = true,
+	.graphs = { "delta" },
+	.order = order,
+	.by = columns_by,
+	.begin_interval = begin_interval,
+	.made = made,
+};

@@ -5,72 +5,54 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/array.h"
 #include "core/base/parse.h"
 
 #define DEFAULT_MIN_NS (10 * NS_PER_SEC / 1000)
 #define DEFAULT_LIMIT  10000
 
-enum { KEY_BIO = 0x2000, KEY_LIMIT, KEY_BY };
+enum { KEY_LIMIT = 0x100, KEY_FORMAT };
 
-static const struct argp_option options[] = {
-	{ "min", 'm', "MS", 0, "I/Os that took at least MS milliseconds (10, or 0 with -n)", 1 },
-	{ "slowest", 'n', "IOS", 0, "only the IOS slowest I/Os of each interval", 1 },
-	BLK_FILTER_OPTIONS,
-	{ "kernel-stack", 'K', NULL, 0, "also show the kernel's stack that sent the I/O", 1 },
-	{ "user-stack", 'U', NULL, 0, "also show the user stack of the thread that sent it", 1 },
-	{ "by", KEY_BY, "KEY[,KEY]", 0,
-	  "at the end also show the largest shares of slow time by disk, process, comm (processes of "
-	  "one name), cgroup, unit, container or user, or by several",
-	  1 },
-	{ "bio", KEY_BIO, NULL, 0, "also follow bio-based devices (dm, md, zram, multipath)", 1 },
-	{ "limit", KEY_LIMIT, "IOS", 0,
-	  "take at most IOS I/Os per second (10000; 0: all); others are counted as lost", 1 },
-	{ 0 },
-};
+#define OWN struct slow_options
 
-/* Milliseconds with up to six decimals. */
-static int parse_ms(const char *arg, uint64_t *ns, struct error *err)
+static int take_ms(void *own, const char *arg, struct error *err)
 {
-	int r;
+	OWN *o = own;
+	int r = parse_ms("-m", arg, &o->min_ns, err);
 
-	if (strcmp(arg, "0") == 0) {
-		*ns = 0;
-		return 0;
-	}
-	r = parse_seconds("-m", arg, ns, err);
-	if (!r)
-		*ns /= 1000;
-	else
-		error_hint(err, "give milliseconds such as 10 or 0.5, or 0 for all");
+	o->replay_min_ns = o->min_ns;
 	return r;
 }
 
-static const struct args_member members[] = {
-	{ 'K', offsetof(struct slow_options, stacks), false },
-	{ 'U', offsetof(struct slow_options, user), false },
-	{ KEY_BIO, offsetof(struct slow_options, bio), false },
-	{ 0 },
-};
-
-static error_t parse(int key, char *arg, void *own, struct error *err)
+static int take_format(void *own, const char *arg, struct error *err)
 {
-	struct slow_options *o = own;
+	OWN *o = own;
 
-	switch (key) {
-	case 'm':
-		return parse_ms(arg, &o->min_ns, err);
-	case 'n':
-		return parse_u64("-n", arg, 1, MAX_SLOWEST, &o->most, err);
-	case KEY_BY:
-		return keys_parse(arg, &o->by, err);
-	case KEY_LIMIT:
-		return parse_u64("--limit", arg, 0, UINT32_MAX, &o->limit, err);
-	}
-	return blk_filter_option(key, arg, &o->filters);
+	return args_trace(&o->args, arg, err);
 }
 
-static const struct args_values values[] = {
-	{ "KEY[,KEY]", "disk|process|comm|cgroup|unit|container|user" },
+static const struct args_option options[] = {
+	{ "min", 'm', "MS", "I/Os of MS milliseconds and more (10; with -n: 0)", ARGS_COUNTED,
+	  ARGS_TAKEN(take_ms), .columns = { "total_ns" }, .chooses = ARGS_AT_LEAST },
+	{ "slowest", 'n', "IOS", "only the IOS slowest I/Os of each interval", ARGS_COUNTED,
+	  ARGS_NUMBER(most, 1, MAX_SLOWEST), .flags = ARGS_ONCE },
+	BLK_FILTER_OPTIONS,
+	{ "kernel-stack", 'K', NULL, "also show the kernel stack that submitted the I/O",
+	  ARGS_SHOWN, ARGS_FLAG(stacks) },
+	{ "user-stack", 'U', NULL, "also show the user stack that submitted the I/O", ARGS_SHOWN,
+	  ARGS_FLAG(user) },
+	KEYS_FILES_OPTION(
+	    "at the end also show who has most of the slow time: disk, process, comm (a name), cgroup, "
+	    "unit, container, user, file, dir or dir:2"),
+	{ "fsync", 0, NULL, "not I/Os: fsyncs, and what they waited for", ARGS_COUNTED,
+	  ARGS_FLAG(fsync) },
+	{ "bio", 0, NULL, "also follow bio-based devices (dm, md, zram, ...)", ARGS_COUNTED,
+	  ARGS_FLAG(bio) },
+	{ "limit", KEY_LIMIT, "IOS", "file, stack of IOS I/Os per second (10000; 0: all)",
+	  ARGS_COUNTED, ARGS_NUMBER(limit, 0, UINT32_MAX) },
+	ARGS_SCREEN,
+	{ "format", KEY_FORMAT, "FORMAT", "perfetto: a trace for ui.perfetto.dev", ARGS_OUTPUT,
+	  ARGS_TAKEN(take_format), .flags = ARGS_REPLAY, .words = "perfetto" },
 	{ 0 },
 };
 
@@ -78,42 +60,62 @@ static const struct args_example examples[] = {
 	{ "-m 50", "I/Os of 50 ms and more" },
 	{ "-n 5 -d nvme0n1 10", "the slowest of each ten seconds" },
 	{ "--by unit,disk 3600 1", "an hour, summed up by unit, disk" },
-	{ "--json -o slow.json 1 3600", "an hour, into a file" },
+	{ "--fsync -m 100", "fsyncs of 100 ms and more" },
 	{ 0 },
 };
 
 const struct args_spec slow_args = {
 	.options = options,
-	.parse = parse,
-	.members = members,
-	.filters = (const int[]){ BLK_FILTER_KEYS, 'n', 0 },
 	.doc = "I/Os that took long, one line each: from the arrival of the bio at the block layer "
 	       "to the completion of its request, in ms before the request was made (ADMIT), in "
-	       "its queue (QUEUE) and at the device (DEVICE).\v"
-	       "D: as in `iotrace top`. FLAGS: S somebody waits for it, M metadata, F forced to "
-	       "the medium (FUA), P after a flush, A read ahead. DEPTH: requests at the device, "
-	       "with this one, when it was issued. A FILE in [brackets] says why there is none, "
-	       "or of a flush for whom it is.",
-	.values = values,
+	       "its queue (QUEUE) and at the device (DEVICE).",
+	.notes = "D: as in `iotrace top`. FLAGS: S sync (a caller waits), M "
+		 "metadata, F forced to the medium (FUA), P after a flush, A read "
+		 "ahead. DEPTH: requests at the device when it was issued, "
+		 "including itself. FILE in [brackets]: why the file is unknown, or "
+		 "which processes wait for a flush.",
 	.examples = examples,
 };
 
+int slow_fsync_check(const struct slow_options *o, struct error *err)
+{
+	const struct {
+		bool given;
+		const char *option;
+	} others[] = {
+		{ o->stacks, "-K" },
+		{ o->user, "-U" },
+		{ o->by, "--by" },
+		{ o->bio, "--bio" },
+		{ args_given(&o->args, KEY_LIMIT), "--limit" },
+		{ o->args.screen, "--screen" },
+		{ args_given(&o->args, KEY_FORMAT), "--format" },
+	};
+
+	for (size_t i = 0; o->fsync && i < ARRAY_SIZE(others); i++)
+		if (others[i].given)
+			return error_set(
+			    err, STATUS_USAGE, -EINVAL,
+			    "%s is about I/Os: it does not go with --fsync, which shows calls",
+			    others[i].option);
+	return 0;
+}
+
 int slow_options(int argc, char **argv, struct slow_options *o, struct error *err)
 {
-	struct args_spec spec = slow_args;
 	int r;
 
 	memset(o, 0, sizeof(*o));
 	o->args.interval_ns = NS_PER_SEC;
 	o->limit = DEFAULT_LIMIT;
-	spec.own = o;
-	r = args_parse(&spec, argc, argv, &o->args, err);
+	r = args_parse(&slow_args, o, argc, argv, &o->args, err);
 	if (r)
 		return r;
 	if (!args_given(&o->args, 'm') && !o->most)
 		o->min_ns = DEFAULT_MIN_NS;
-	/* The slowest are found in user space, among all that may be one of them. */
+	/* User space selects the slowest, among all that may be one of them. */
 	if (o->most && !args_given(&o->args, KEY_LIMIT))
 		o->limit = 0;
-	return blk_check_options(&o->filters, &o->args, err);
+	r = slow_fsync_check(o, err);
+	return r ? r : blk_check_options(&o->filters, &o->args, err);
 }

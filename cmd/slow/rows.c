@@ -2,19 +2,20 @@
 #include "cmd/slow/rows.h"
 
 #include <errno.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <bpf/bpf.h>
 
-#include "cmd/blk.h"
-#include "cmd/by.h"
+#include "cmd/block/blk.h"
+#include "cmd/block/by.h"
+#include "cmd/block/files.h"
+#include "cmd/block/records.h"
+#include "core/base/array.h"
 #include "core/base/clock.h"
+#include "output/columns.h"
 #include "output/render.h"
-
-#define N(array) (sizeof(array) / sizeof((array)[0]))
 
 /* ---- columns ---- */
 
@@ -23,7 +24,10 @@ static void cell_time(const void *row, char *buf, size_t size)
 	const struct slow_row *r = row;
 	char clock[CLOCK_TEXT_SIZE];
 
-	clock_time(r->time, (int32_t)r->utc_offset, clock);
+	if (r->dated)
+		clock_date(r->time, (int32_t)r->utc_offset, clock);
+	else
+		clock_time(r->time, (int32_t)r->utc_offset, clock);
 	snprintf(buf, size, "%s.%03u", clock, (unsigned int)(r->time / 1000000 % 1000));
 }
 
@@ -60,160 +64,74 @@ static void cell_flags(const void *row, char *buf, size_t size)
 	buf[n] = 0;
 }
 
-static void cell_kbytes(const void *row, char *buf, size_t size)
+static void text_depth(uint64_t depth, char *buf, size_t size)
 {
-	uint64_t bytes = ((const struct slow_row *)row)->bytes;
-
-	snprintf(buf, size, "%.*f", bytes % 1024 ? 1 : 0, (double)bytes / 1024);
-}
-
-static void cell_depth(const void *row, char *buf, size_t size)
-{
-	uint32_t depth = ((const struct slow_row *)row)->depth;
-
 	if (depth)
-		snprintf(buf, size, "%u", depth);
+		snprintf(buf, size, "%u", (unsigned int)depth);
 	else
 		snprintf(buf, size, "-");
 }
 
-#define MILLISECONDS(member)                                                                       \
-	static void cell_##member(const void *row, char *buf, size_t size)                         \
-	{                                                                                          \
-		snprintf(buf, size, "%.2f", (double)((const struct slow_row *)row)->member / 1e6); \
-	}
-MILLISECONDS(total_ns)
-MILLISECONDS(admit_ns)
-MILLISECONDS(queue_ns)
-MILLISECONDS(device_ns)
+#define ROW struct slow_row
 
-#define AT(member) offsetof(struct slow_row, member)
+#define COLUMNS                                                                                    \
+	COLUMN(LABEL, "time", time, "TIME", 12, "ns",                                              \
+	       "time of arrival at the block layer, since the epoch", .left = true,                \
+	       .cell = cell_time),                                                                 \
+	    LABEL(pid, "PID", 6, "process (thread group) that submitted it; 0: unknown",           \
+		  .spare = true),                                                                  \
+	    LABEL(comm, "COMM", 16, "name of the process, kept after it has exited",               \
+		  .cell = cell_comm),                                                              \
+	    LABEL(disk, "DISK", 6, "disk, named as in /proc/diskstats"),                           \
+	    LABEL(op, "D", 1, "operation, with the letters of iotrace top", .cell = cell_letter),  \
+	    LABEL(flags, "FLAGS", 5,                                                               \
+		  "flags of the submission, separated by commas: sync, meta, fua, "                \
+		  "preflush, ahead",                                                               \
+		  .cell = cell_flags, .spare = true),                                              \
+	    COLUMN(LABEL, "sector", sector, NULL, 0, "sectors",                                    \
+		   "first sector on the disk, in units of 512 bytes"),                             \
+	    GAUGE(bytes, "Kbytes", 6, "bytes", "its size", .text = column_kbytes, .spare = true),  \
+	    GAUGE(total_ns, "TOTALms", 8, "ns", "time from its arrival to its completion",         \
+		  .text = column_ms),                                                              \
+	    GAUGE(admit_ns, "ADMIT", 7, "ns",                                                      \
+		  "time from its arrival until its request was created: throttled, "               \
+		  "or waiting for a free request",                                                 \
+		  .text = column_ms),                                                              \
+	    GAUGE(queue_ns, "QUEUE", 7, "ns",                                                      \
+		  "time from the creation of the request until it was issued to the "              \
+		  "device",                                                                        \
+		  .text = column_ms),                                                              \
+	    GAUGE(device_ns, "DEVICE", 7, "ns", "time from the issue until the completion",        \
+		  .text = column_ms),                                                              \
+	    GAUGE(depth, "DEPTH", 5, "requests",                                                   \
+		  "requests at the device when it was issued, including itself; 0: "               \
+		  "unknown",                                                                       \
+		  .text = text_depth, .spare = true),                                              \
+	    GAUGE(retries, NULL, 0, "", "how often it was requeued, up to 255"),                   \
+	    LABEL(status, "STATUS", 6, "ok, or the error (EIO)", .spare = true),                   \
+	    LABEL(cgroup, NULL, 0, "control group that it is charged to"),                         \
+	    LABEL(unit, NULL, 0, "systemd unit of that control group"),                            \
+	    LABEL(container, NULL, 0, "container of that control group"),                          \
+	    COLUMN(LABEL, "user_name", user, NULL, 0, "",                                          \
+		   "real user of the process, with --by user"),                                    \
+	    LABEL(file, "FILE", 4, "path of its file; in [brackets]: why the file is unknown"),    \
+	    GAUGE(waiting, NULL, 0, "requests",                                                    \
+		  "requests that waited for this flush, up to 128; 0: unknown on "                 \
+		  "this kernel"),                                                                  \
+	    LABEL(waiters, NULL, 0,                                                                \
+		  "processes of these requests: NAME[PID], separated by commas, ... "              \
+		  "after 32; in the column FILE of text"),                                         \
+	    LABEL(writeback, NULL, 0,                                                              \
+		  "write-back by a kernel thread, not by the process that dirtied "                \
+		  "the pages"),                                                                    \
+	    STATE(letter, "", "letter of op in text"),                                             \
+	    GAUGE(lost, NULL, 0, "", "I/Os lost just before this one"),                            \
+	    STATE(utc_offset, "s", "time zone of the machine, seconds east of UTC modulo 2^32")
 
-#define COLUMNS                                                                                     \
-	{ "time",     "TIME", COLUMN_U64,                                                           \
-	  ROLE_LABEL, "ns",   "when it arrived at the block layer, since the epoch",                \
-	  AT(time),   12,     true,                                                                 \
-	  cell_time },                                                                              \
-	    { "pid",	  "PID", COLUMN_U32,                                                        \
-	      ROLE_LABEL, "",	 "process (thread group) that submitted it; 0 where nobody saw it", \
-	      AT(pid),	  6,	 true,                                                              \
-	      NULL },                                                                               \
-	    { "comm",	"COMM", COLUMN_STR, ROLE_LABEL, "", "its name; kept when it has exited",    \
-	      AT(comm), 16,	true,	    cell_comm },                                            \
-	    { "disk",	"DISK", COLUMN_STR, ROLE_LABEL, "", "disk, named as in /proc/diskstats",    \
-	      AT(disk), 6,	true,	    NULL },                                                 \
-	    { "op",   "D", COLUMN_STR, ROLE_LABEL, "", "operation, as of iotrace top",              \
-	      AT(op), 1,   true,       cell_letter },                                               \
-	    { "flags",                                                                              \
-	      "FLAGS",                                                                              \
-	      COLUMN_STR,                                                                           \
-	      ROLE_LABEL,                                                                           \
-	      "",                                                                                   \
-	      "how it was submitted, with commas between: sync, meta, fua, preflush, ahead",        \
-	      AT(flags),                                                                            \
-	      5,                                                                                    \
-	      true,                                                                                 \
-	      cell_flags },                                                                         \
-	    { "sector",	  NULL,	     COLUMN_U64,                                                    \
-	      ROLE_LABEL, "sectors", "where it begins on the disk, in 512 bytes",                   \
-	      AT(sector), 0,	     false,                                                         \
-	      NULL },                                                                               \
-	    { "bytes",	  "Kbytes",  COLUMN_U64, ROLE_GAUGE, "bytes",                               \
-	      "its size", AT(bytes), 6,		 false,	     cell_kbytes },                         \
-	    { "total_ns",   "TOTALms", COLUMN_U64,                                                  \
-	      ROLE_GAUGE,   "ns",      "from its arrival to its completion",                        \
-	      AT(total_ns), 8,	       false,                                                       \
-	      cell_total_ns },                                                                      \
-	    { "admit_ns",                                                                           \
-	      "ADMIT",                                                                              \
-	      COLUMN_U64,                                                                           \
-	      ROLE_GAUGE,                                                                           \
-	      "ns",                                                                                 \
-	      "from its arrival until its request was made: throttled, waiting for a free "         \
-	      "request",                                                                            \
-	      AT(admit_ns),                                                                         \
-	      7,                                                                                    \
-	      false,                                                                                \
-	      cell_admit_ns },                                                                      \
-	    { "queue_ns",   "QUEUE", COLUMN_U64,                                                    \
-	      ROLE_GAUGE,   "ns",    "from then until the request was issued to the device",        \
-	      AT(queue_ns), 7,	     false,                                                         \
-	      cell_queue_ns },                                                                      \
-	    { "device_ns",   "DEVICE", COLUMN_U64,                                                  \
-	      ROLE_GAUGE,    "ns",     "from then until its completion",                            \
-	      AT(device_ns), 7,	       false,                                                       \
-	      cell_device_ns },                                                                     \
-	    { "depth",	  "DEPTH",                                                                  \
-	      COLUMN_U32, ROLE_GAUGE,                                                               \
-	      "requests", "requests at the device when it was issued, with itself; 0: not known",   \
-	      AT(depth),  5,                                                                        \
-	      false,	  cell_depth },                                                             \
-	    { "retries",   NULL, COLUMN_U32,                                                        \
-	      ROLE_GAUGE,  "",	 "how often the device gave it back, up to 255",                    \
-	      AT(retries), 0,	 false,                                                             \
-	      NULL },                                                                               \
-	    { "status",	  "STATUS", COLUMN_STR, ROLE_LABEL, "", "ok, or the error (EIO)",           \
-	      AT(status), 6,	    true,	NULL },                                             \
-	    { "cgroup",	  NULL, COLUMN_STR, ROLE_LABEL, "", "control group that it is charged to",  \
-	      AT(cgroup), 0,	true,	    NULL },                                                 \
-	    { "unit",	NULL, COLUMN_STR, ROLE_LABEL, "", "systemd unit of that control group",     \
-	      AT(unit), 0,    true,	  NULL },                                                   \
-	    { "container",   NULL, COLUMN_STR, ROLE_LABEL, "", "container of that control group",   \
-	      AT(container), 0,	   true,       NULL },                                              \
-	    { "user_name", NULL, COLUMN_STR,                                                        \
-	      ROLE_LABEL,  "",	 "real user of the process, with --by user",                        \
-	      AT(user),	   0,	 true,                                                              \
-	      NULL },                                                                               \
-	    { "file",	  "FILE",                                                                   \
-	      COLUMN_STR, ROLE_LABEL,                                                               \
-	      "",	  "path of the file that it was for; in [brackets]: why there is none",     \
-	      AT(file),	  4,                                                                        \
-	      true,	  NULL },                                                                   \
-	    { "waiting",   NULL,                                                                    \
-	      COLUMN_U32,  ROLE_GAUGE,                                                              \
-	      "requests",  "that a flush was for, up to 128; 0: the kernel does not tell",          \
-	      AT(waiting), 0,                                                                       \
-	      false,	   NULL },                                                                  \
-	    { "waiters",                                                                            \
-	      NULL,                                                                                 \
-	      COLUMN_STR,                                                                           \
-	      ROLE_LABEL,                                                                           \
-	      "",                                                                                   \
-	      "whose they were: NAME[PID], with commas between, ... for those behind 32; as "       \
-	      "FILE in text",                                                                       \
-	      AT(waiters),                                                                          \
-	      0,                                                                                    \
-	      true,                                                                                 \
-	      NULL },                                                                               \
-	    { "writeback",                                                                          \
-	      NULL,                                                                                 \
-	      COLUMN_BOOL,                                                                          \
-	      ROLE_LABEL,                                                                           \
-	      "",                                                                                   \
-	      "written back by a kernel thread, on behalf of whoever dirtied the pages",            \
-	      AT(writeback),                                                                        \
-	      0,                                                                                    \
-	      false,                                                                                \
-	      NULL },                                                                               \
-	    { "letter",	  NULL, COLUMN_U32, ROLE_STATE, "", "character that stands for op in text", \
-	      AT(letter), 0,	false,	    NULL },                                                 \
-	{                                                                                           \
-		"utc_offset", NULL, COLUMN_U32, ROLE_STATE, "s",                                    \
-		    "time zone of the machine, seconds east of UTC modulo 2^32", AT(utc_offset),    \
-		    0, false, NULL                                                                  \
-	}
-
-#define KERNEL_COLUMN                                                                              \
-	{                                                                                          \
-		"kernel", NULL, COLUMN_FRAMES, ROLE_STACK, "",                                     \
-		    "functions of the kernel that sent it, the innermost first", AT(kernel), 0,    \
-		    false, NULL                                                                    \
-	}
+#define KERNEL_COLUMN STACK(kernel, "kernel functions that submitted it, innermost first")
 #define USER_COLUMN                                                                                \
-	{                                                                                          \
-		"user", NULL, COLUMN_FRAMES, ROLE_STACK, "", "the same of the program, with -U",   \
-		    AT(user_frames), 0, false, NULL                                                \
-	}
+	COLUMN(STACK, "user", user_frames, NULL, 0, "",                                            \
+	       "user functions that submitted it, innermost first (-U)")
 
 static const struct column plain[] = { COLUMNS };
 static const struct column with_kernel[] = { COLUMNS, KERNEL_COLUMN };
@@ -234,39 +152,168 @@ static uint64_t total_of(const struct slow_record *r)
 	return r->admit_ns + r->queue_ns + r->device_ns;
 }
 
-/* How many of those that wait are in `waiters`. */
+/* How many of the waiting processes are in `waiters`. */
 static uint32_t listed(const struct slow_record *r)
 {
 	return r->waiting < SLOW_WAITERS ? r->waiting : SLOW_WAITERS;
 }
 
-int slow_rows_add(struct slow_rows *rows, const struct slow_record *record)
+/* Room for one more; NULL: out of memory. */
+static struct slow_pending *add(struct slow_rows *rows)
 {
-	size_t size = offsetof(struct slow_record, path) + record->path_bytes +
-		      listed(record) * sizeof(record->waiters[0]);
-	struct slow_record *copy;
-
-	if (rows->n == SLOW_ROWS_MAX || size > sizeof(*record)) {
-		rows->full++;
-		return 0;
-	}
 	if (rows->n == rows->room) {
 		size_t room = rows->room ? rows->room * 2 : 256;
 		struct slow_pending *grown = reallocarray(rows->pending, room, sizeof(*grown));
 
 		if (!grown)
-			return -ENOMEM;
+			return NULL;
 		rows->pending = grown;
 		rows->room = room;
 	}
-	copy = malloc(size);
+	return &rows->pending[rows->n];
+}
+
+int slow_rows_add(struct slow_rows *rows, const struct slow_record *record, uint32_t lost)
+{
+	size_t size = offsetof(struct slow_record, path) + record->path_bytes +
+		      listed(record) * sizeof(record->waiters[0]);
+	struct slow_record *copy;
+	struct slow_pending *p;
+
+	if (rows->n == SLOW_ROWS_MAX || size > sizeof(*record)) {
+		rows->full++;
+		return 0;
+	}
+	p = add(rows);
+	copy = p ? malloc(size) : NULL;
 	if (!copy)
 		return -ENOMEM;
 	memcpy(copy, record, size);
-	rows->pending[rows->n++] =
-	    (struct slow_pending){ .record = copy, .total_ns = total_of(record) };
+	*p = (struct slow_pending){
+		.record = copy, .end_ns = record->end_ns, .total_ns = total_of(record), .lost = lost
+	};
+	rows->n++;
 	return 0;
 }
+
+/* ---- compact records ---- */
+
+/* Names of the cgroup and the user of a row. */
+struct names {
+	const char *cgroup, *unit, *container, *user; /* cgroup: NULL: not looked up yet */
+};
+
+struct slow_owner {
+	struct slow_owner *next;
+	struct blk_owner owner;
+	uint32_t epoch; /* the buffer that contains its name */
+	uint32_t number;
+	const char *comm; /* NULL: not named yet */
+	struct names names;
+};
+
+/* NULL: out of memory. */
+static struct slow_owner *keep_owner(struct slow_rows *rows, uint32_t number,
+				     const struct blk_owner *owner, uint32_t epoch)
+{
+	struct slow_owner *o;
+
+	if (!rows->numbers)
+		rows->numbers = calloc(2UL * BLK_OWNERS, sizeof(void *));
+	if (!rows->numbers || number >= 2 * BLK_OWNERS)
+		return NULL;
+	o = rows->numbers[number];
+	if (o && o->epoch == epoch)
+		return o;
+	o = calloc(1, sizeof(*o));
+	if (!o)
+		return NULL;
+	o->owner = *owner;
+	o->epoch = epoch;
+	o->number = number;
+	o->next = rows->owners;
+	rows->owners = o;
+	rows->numbers[number] = o;
+	return o;
+}
+
+/* All entries, or with @some all except entries of the buffer @epoch. */
+static void free_owners(struct slow_rows *rows, uint32_t epoch, bool some)
+{
+	struct slow_owner **at = &rows->owners, *o;
+
+	while ((o = *at)) {
+		if (some && o->epoch == epoch) {
+			at = &o->next;
+			continue;
+		}
+		*at = o->next;
+		if (rows->numbers[o->number] == o)
+			rows->numbers[o->number] = NULL;
+		free(o);
+	}
+}
+
+int slow_rows_add_plain(struct slow_rows *rows, const struct blk_record *record,
+			const struct blk_owner *owner, uint32_t epoch, uint32_t lost)
+{
+	struct slow_owner *kept;
+	struct slow_pending *p;
+
+	if (rows->n == SLOW_ROWS_MAX) {
+		rows->full++;
+		return 0;
+	}
+	kept = keep_owner(rows, record->owner, owner, epoch);
+	p = add(rows);
+	if (!kept || !p)
+		return -ENOMEM;
+	*p = (struct slow_pending){ .plain = *record,
+				    .owner = kept,
+				    .end_ns = record->end_ns,
+				    .total_ns = (uint64_t)record->admit_ns + record->queue_ns +
+						record->device_ns,
+				    .lost = lost };
+	rows->n++;
+	return 0;
+}
+
+/* The record of @p; @made: memory for all fields except the path. */
+static const struct slow_record *record_of(const struct slow_pending *p, struct slow_record *made)
+{
+	const struct blk_record *r = &p->plain;
+	const struct blk_owner *o;
+
+	if (p->record)
+		return p->record;
+	o = &p->owner->owner;
+	memset(made, 0, offsetof(struct slow_record, path));
+	made->end_ns = r->end_ns;
+	made->admit_ns = r->admit_ns;
+	made->queue_ns = r->queue_ns;
+	made->device_ns = r->device_ns;
+	made->dev = r->dev;
+	made->sector = r->sector;
+	made->bytes = r->sectors * 512U;
+	made->op = r->op;
+	made->flags = r->flags;
+	made->depth = r->depth;
+	made->known = o->known;
+	made->writeback = o->writeback;
+	made->start = o->start;
+	made->pid = o->pid;
+	made->uid = o->uid;
+	made->task_cgroup = o->task_cgroup;
+	made->cgroup = o->cgroup;
+	made->cgroup2 = o->cgroup2;
+	made->epoch = p->owner->epoch;
+	made->file = FILE_UNREAD;
+	made->stack = -1;
+	made->user_stack = STACK_NONE;
+	return made;
+}
+
+/* ---- order ---- */
 
 static int compare_totals(const void *a, const void *b)
 {
@@ -274,14 +321,14 @@ static int compare_totals(const void *a, const void *b)
 
 	if (x->total_ns != y->total_ns)
 		return x->total_ns < y->total_ns ? 1 : -1;
-	return (x->record->end_ns > y->record->end_ns) - (x->record->end_ns < y->record->end_ns);
+	return (x->end_ns > y->end_ns) - (x->end_ns < y->end_ns);
 }
 
 static int compare_ends(const void *a, const void *b)
 {
 	const struct slow_pending *x = a, *y = b;
 
-	return (x->record->end_ns > y->record->end_ns) - (x->record->end_ns < y->record->end_ns);
+	return (x->end_ns > y->end_ns) - (x->end_ns < y->end_ns);
 }
 
 uint64_t slow_rows_limit(struct slow_rows *rows, size_t most)
@@ -294,14 +341,14 @@ uint64_t slow_rows_limit(struct slow_rows *rows, size_t most)
 	return rows->pending[most - 1].total_ns;
 }
 
-#define UNKNOWN "[unknown]" /* whose start was not seen */
+#define UNKNOWN "[unknown]" /* whose start was missed */
 
 static bool is_of_next(const struct slow_pending *p, uint32_t epoch)
 {
-	return p->record->epoch == epoch;
+	return (p->record ? p->record->epoch : p->owner->epoch) == epoch;
 }
 
-/* The program reads the two one after the other: between them the entry may have gone. */
+/* The program reads the two one after the other: the entry may be removed in between. */
 static bool is_known(const struct slow_waiter *w)
 {
 	return w->pid && w->start;
@@ -321,6 +368,8 @@ static const char *waiters_text(struct text_set *texts, const struct slow_record
 	char text[SLOW_WAITERS * 32 + 16] = "";
 	size_t n = 0;
 
+	if (!r->waiting)
+		return "";
 	for (uint32_t i = 0; i < listed(r); i++) {
 		const struct slow_waiter *w = &r->waiters[i];
 		uint32_t first = 0;
@@ -340,17 +389,34 @@ static const char *waiters_text(struct text_set *texts, const struct slow_record
 	return text_keep(texts, text);
 }
 
+static const char *comm_text(struct text_set *texts, struct process_names *names, bool known,
+			     uint32_t pid, uint64_t start)
+{
+	return text_keep(texts, known ? process_names_get(names, pid, start) : UNKNOWN);
+}
+
 int slow_rows_name(struct slow_rows *rows, const struct slow_tables *tables)
 {
+	for (struct slow_owner *o = rows->owners; o; o = o->next) {
+		if (o->comm || o->epoch == tables->epoch)
+			continue;
+		o->comm = comm_text(&rows->texts, tables->names, o->owner.known, o->owner.pid,
+				    o->owner.start);
+		if (!o->comm)
+			return -ENOMEM;
+	}
 	for (size_t i = 0; i < rows->n; i++) {
 		struct slow_pending *p = &rows->pending[i];
 		const struct slow_record *r = p->record;
 
 		if (p->comm || is_of_next(p, tables->epoch))
 			continue;
-		p->comm = text_keep(&rows->texts,
-				    r->known ? process_names_get(tables->names, r->pid, r->start)
-					     : UNKNOWN);
+		if (!r) {
+			p->comm = p->owner->comm;
+			p->waiters = "";
+			continue;
+		}
+		p->comm = comm_text(&rows->texts, tables->names, r->known, r->pid, r->start);
 		p->waiters = waiters_text(&rows->texts, r, tables->names);
 		if (!p->comm || !p->waiters)
 			return -ENOMEM;
@@ -358,10 +424,11 @@ int slow_rows_name(struct slow_rows *rows, const struct slow_tables *tables)
 	return 0;
 }
 
-/* Queues the user stack of @p, whose frames are in the map still. */
+/* Queues the user stack of @p, whose frames are still in the map. */
 static int queue_stack(struct slow_pending *p, const struct slow_tables *t)
 {
-	const struct slow_record *r = p->record;
+	struct slow_record made;
+	const struct slow_record *r = record_of(p, &made);
 	const struct blk_process process = { .start = r->start, .pid = r->pid };
 	struct stack_id id = { { r->user_stack } };
 	uint64_t lost_before = t->symbolizer->lost;
@@ -374,20 +441,20 @@ static int queue_stack(struct slow_pending *p, const struct slow_tables *t)
 		return 0;
 	if (id.hash[0] != STACK_LOST &&
 	    bpf_map_lookup_elem(t->user_stacks, &r->user_stack, &frames)) {
-		p->lost = true;
+		p->stack_lost = true;
 		id = (struct stack_id){ { STACK_LOST, 0 } };
 	}
 	if (id.hash[0] != STACK_LOST) {
 		while (depth < STACK_DEPTH && frames.ip[depth])
 			depth++;
-		if (t->symbolizer->has_tables && depth && frames.ip[depth - 1] < UNWIND_STOPS)
+		if (depth && frames.ip[depth - 1] < UNWIND_STOPS)
 			p->stop = (uint8_t)frames.ip[depth - 1];
 		code = symbolizer_take_stack(t->symbolizer, &id, &frames);
 	}
 	if (!code)
-		code = symbolizer_queue_user(t->symbolizer, &process, &id, r->end_ns - p->total_ns,
-					     &p->user);
-	p->lost |= t->symbolizer->lost > lost_before;
+		code =
+		    symbolizer_queue_user(t->symbolizer, process.pid, process.start, &id, &p->user);
+	p->stack_lost |= t->symbolizer->lost > lost_before;
 	return code;
 }
 
@@ -415,7 +482,7 @@ int slow_rows_name_stacks(struct slow_rows *rows, const struct slow_tables *tabl
 		if (p->user_state != SLOW_USER_QUEUED)
 			continue;
 		p->user = symbolizer_node(tables->symbolizer, p->user);
-		p->lost |= tables->symbolizer->lost > lost_before;
+		p->stack_lost |= tables->symbolizer->lost > lost_before;
 		p->user_state = SLOW_USER_NODE;
 		if (p->user == INTERN_NONE)
 			r = -ENOMEM;
@@ -426,18 +493,21 @@ int slow_rows_name_stacks(struct slow_rows *rows, const struct slow_tables *tabl
 
 /* ---- words ---- */
 
-static const char *flags_text(struct text_set *texts, uint32_t flags)
+static const char *flags_text(struct slow_rows *rows, uint32_t flags)
 {
 	static const char *const names[] = { "sync", "meta", "fua", "preflush", "ahead" };
+	const char **known = &rows->flags[flags % ARRAY_SIZE(rows->flags)];
 	char text[64] = "";
 
-	for (size_t i = 0; i < N(names); i++)
+	for (size_t i = 0; !*known && i < ARRAY_SIZE(names); i++)
 		if (flags >> i & 1) {
 			size_t n = strlen(text);
 
 			snprintf(text + n, sizeof(text) - n, "%s%s", n ? "," : "", names[i]);
 		}
-	return text_keep(texts, text);
+	if (!*known)
+		*known = text_keep(&rows->texts, text);
+	return *known;
 }
 
 /* block_rq_complete has -errno before 5.18 (8a7d267b4a2c), and a blk_status_t since. */
@@ -446,34 +516,14 @@ static const char *status_text(struct text_set *texts, int32_t error)
 	static const int codes[] = { 0,	     EOPNOTSUPP, ETIMEDOUT, ENOSPC, ENOLINK, EREMOTEIO,
 				     EBADE,  ENODATA,	 EILSEQ,    ENOMEM, EIO,     EREMCHG,
 				     EAGAIN, EBUSY,	 EAGAIN,    EIO,    ETIME,   EIO };
-	int code = error < 0 ? -error : error < (int)N(codes) ? codes[error] : EIO;
+	int code = error < 0 ? -error : error < (int)ARRAY_SIZE(codes) ? codes[error] : EIO;
 	const char *name = code ? strerrorname_np(code) : "ok";
 	char text[16];
 
 	if (name)
-		return text_keep(texts, name);
+		return name;
 	snprintf(text, sizeof(text), "%d", code);
 	return text_keep(texts, text);
-}
-
-/*
- * The cgroup that the kernel charges it to.  cgroup2 charges what is done in a cgroup without the
- * controller "io" to one above it: then it is the submitter's own.
- */
-static uint64_t cgroup_of(struct cgroups *cgroups, const struct slow_record *r)
-{
-	const char *charged, *own;
-	size_t n;
-
-	if (r->cgroup && !r->cgroup2)
-		return r->cgroup;
-	if (!r->cgroup)
-		return r->task_cgroup;
-	charged = cgroups_path(cgroups, r->cgroup);
-	own = cgroups_path(cgroups, r->task_cgroup);
-	n = strcmp(charged, "/") == 0 ? 0 : strlen(charged);
-	return strncmp(own, charged, n) == 0 && (own[n] == '/' || !own[n]) ? r->task_cgroup
-									   : r->cgroup;
 }
 
 static const char *user_text(const struct slow_tables *t, const struct slow_record *r)
@@ -483,119 +533,74 @@ static const char *user_text(const struct slow_tables *t, const struct slow_reco
 	return r->known ? users_name(t->users, r->uid) : KEYS_UNKNOWN;
 }
 
-/* ---- files ---- */
-
-#define FILE_TEXT (SLOW_PATH + PATH_MAX + 128)
-
-/* Room for the path of a record: a '/' for each NUL, and "/..." before. */
-#define PATH_TEXT (SLOW_PATH + 16)
-
-/* The path in the file system, from its root. */
-static void path_of(const struct slow_record *r, char out[PATH_TEXT])
-{
-	const char *parts[SLOW_PARTS];
-	size_t n = 0;
-	int at = 0;
-
-	for (uint32_t i = 0; i < r->path_bytes && n < N(parts); n++) {
-		parts[n] = r->path + i;
-		i += (uint32_t)strnlen(r->path + i, r->path_bytes - i) + 1;
-	}
-	out[0] = 0;
-	if (r->path_flags & SLOW_CUT)
-		at = snprintf(out, PATH_TEXT, "/...");
-	while (n-- > 0) {
-		size_t left = r->path_bytes - (size_t)(parts[n] - r->path);
-
-		at += snprintf(out + at, PATH_TEXT - (size_t)at, "/%.*s",
-			       (int)strnlen(parts[n], left), parts[n]);
-	}
-	if (!at)
-		snprintf(out, PATH_TEXT, "/");
-}
-
-static void name_file(const struct slow_record *r, const struct slow_tables *tables, char *out,
-		      size_t size)
-{
-	const char *removed = r->path_flags & SLOW_REMOVED ? " (deleted)" : "";
-	char in[PATH_TEXT], path[PATH_MAX];
-
-	path_of(r, in);
-	if (r->path_flags & SLOW_CUT ||
-	    mounts_path(tables->mounts, r->file_dev, in, path, sizeof(path)))
-		snprintf(out, size, "%s:%s%s", disks_name(tables->disks, r->file_dev), in, removed);
-	else
-		snprintf(out, size, "%s%s", path, removed);
-}
-
 static const char *file_text(struct text_set *texts, const struct slow_record *r,
-			     const struct slow_tables *tables)
+			     const struct slow_tables *t)
 {
-	const char *type = mounts_type(tables->mounts, r->file_dev);
-	char text[FILE_TEXT];
+	const struct file_record file = {
+		.kind = r->file,
+		.path_flags = r->path_flags,
+		.dev = r->file_dev,
+		.inode = r->inode,
+		.magic = r->magic,
+		.path = r->path,
+		.path_bytes = r->path_bytes,
+	};
 
-	switch (r->file) {
-	case FILE_NONE:
-		return text_keep(texts, "");
-	case FILE_NAMED:
-		name_file(r, tables, text, sizeof(text));
-		break;
-	case FILE_UNNAMED:
-		/* Inode 1 of btrfs is a file without a name that holds its metadata. */
-		if (r->magic == BTRFS_SUPER_MAGIC && r->inode == 1)
-			snprintf(text, sizeof(text), "[btrfs metadata]");
-		else
-			snprintf(text, sizeof(text), "[no name: inode %llu of %s]",
-				 (unsigned long long)r->inode, type ? type : "a file system");
-		break;
-	case FILE_DEVICE:
-		snprintf(text, sizeof(text), type ? "[%s metadata]" : "[block device]", type);
-		break;
-	case FILE_JOURNAL:
-		snprintf(text, sizeof(text), "[%s journal]", type ? type : "file system's");
-		break;
-	case FILE_METADATA:
-		snprintf(text, sizeof(text), "[%s metadata]", type ? type : "file system");
-		break;
-	case FILE_DIRECT:
-		snprintf(text, sizeof(text), "[direct I/O, file not known]");
-		break;
-	case FILE_SWAP:
-		snprintf(text, sizeof(text), "[swap]");
-		break;
-	default:
-		snprintf(text, sizeof(text), "[no file's memory]");
-	}
-	return text_keep(texts, text);
+	return files_text(texts, &file, t->mounts, t->disks);
 }
 
 /* ---- rows ---- */
 
-static int make_row(struct slow_rows *rows, const struct slow_pending *p,
-		    const struct slow_tables *t)
+static struct names name(struct slow_rows *rows, const struct slow_record *r,
+			 const struct slow_tables *t)
 {
-	const struct slow_record *r = p->record;
-	struct slow_row *row = &rows->rows[rows->n_rows++];
-	uint64_t cgroup = cgroup_of(t->cgroups, r);
+	uint64_t cgroup = blk_charged_cgroup(t->cgroups, r->cgroup, r->cgroup2, r->task_cgroup);
 
-	*row = (struct slow_row){
-		.time = r->end_ns - p->total_ns + (uint64_t)t->epoch_less,
-		.pid = r->pid,
-		.writeback = r->writeback,
-		.comm = p->comm,
+	return (struct names){
 		.cgroup = text_keep(&rows->texts, cgroups_path(t->cgroups, cgroup)),
 		.unit = text_keep(&rows->texts, cgroups_name(t->cgroups, cgroup, CGROUP_UNIT)),
 		.container =
 		    text_keep(&rows->texts, cgroups_name(t->cgroups, cgroup, CGROUP_CONTAINER)),
 		.user = text_keep(&rows->texts, user_text(t, r)),
+	};
+}
+
+static struct names names_of(struct slow_rows *rows, const struct slow_pending *p,
+			     const struct slow_record *r, const struct slow_tables *t)
+{
+	if (!p->owner)
+		return name(rows, r, t);
+	if (!p->owner->names.cgroup)
+		p->owner->names = name(rows, r, t);
+	return p->owner->names;
+}
+
+static int make_row(struct slow_rows *rows, const struct slow_pending *p,
+		    const struct slow_tables *t)
+{
+	struct slow_record made;
+	const struct slow_record *r = record_of(p, &made);
+	struct slow_row *row = &rows->rows[rows->n_rows++];
+	const struct names names = names_of(rows, p, r, t);
+
+	*row = (struct slow_row){
+		.time = p->end_ns - p->total_ns + (uint64_t)t->epoch_less,
+		.pid = r->pid,
+		.writeback = r->writeback,
+		.comm = p->comm,
+		.cgroup = names.cgroup,
+		.unit = names.unit,
+		.container = names.container,
+		.user = names.user,
 		.disk = disks_name(t->disks, r->dev),
 		.op = blk_op_name(r->op),
 		.letter = (unsigned char)blk_op_letter(r->op),
-		.flags = flags_text(&rows->texts, r->flags),
+		.flags = flags_text(rows, r->flags),
 		.status = status_text(&rows->texts, r->error),
 		.file = file_text(&rows->texts, r, t),
 		.waiters = p->waiters,
 		.waiting = r->waiting,
+		.lost = p->lost,
 		.sector = r->sector,
 		.bytes = r->bytes,
 		.total_ns = p->total_ns,
@@ -609,8 +614,8 @@ static int make_row(struct slow_rows *rows, const struct slow_pending *p,
 	if (t->kallsyms && r->stack >= 0)
 		row->kernel = slow_stacks_frames(t->stacks, t->kallsyms, r->stack);
 	if (t->symbolizer)
-		row->user_frames = table_frames(t->symbolizer->table, p->user);
-	rows->stacks_lost += p->lost;
+		row->user_frames = stack_tree_frames(t->symbolizer->tree, p->user);
+	rows->stacks_lost += p->stack_lost;
 	rows->stops[p->stop]++;
 	return row->cgroup && row->unit && row->container && row->user && row->flags &&
 		       row->status && row->file
@@ -618,15 +623,26 @@ static int make_row(struct slow_rows *rows, const struct slow_pending *p,
 		   : -ENOMEM;
 }
 
+/* Room for a row of each record.  It is kept for the next output: new pages would take as long as
+ * the rest of a row. */
+static int make_room(struct slow_rows *rows)
+{
+	if (rows->n <= rows->rows_room && rows->rows)
+		return 0;
+	free(rows->rows);
+	rows->rows_room = rows->room;
+	rows->rows = calloc(rows->rows_room + 1, sizeof(*rows->rows));
+	return rows->rows ? 0 : -ENOMEM;
+}
+
 int slow_rows_make(struct slow_rows *rows, const struct slow_tables *tables, size_t most)
 {
 	int r = slow_rows_name(rows, tables);
 
-	rows->rows = calloc(rows->n + 1, sizeof(*rows->rows));
 	rows->n_rows = 0;
 	rows->stacks_lost = 0;
 	memset(rows->stops, 0, sizeof(rows->stops));
-	if (!rows->rows)
+	if (make_room(rows))
 		return -ENOMEM;
 	qsort(rows->pending, rows->n, sizeof(*rows->pending), most ? compare_totals : compare_ends);
 	mounts_refresh(tables->mounts);
@@ -647,8 +663,8 @@ void slow_rows_clear(struct slow_rows *rows, uint32_t epoch)
 			free(rows->pending[i].record);
 	}
 	rows->n = kept;
-	free(rows->rows);
-	rows->rows = NULL;
+	free_owners(rows, epoch, true);
+	memset(rows->flags, 0, sizeof(rows->flags));
 	rows->n_rows = 0;
 	text_set_free(&rows->texts);
 }
@@ -658,6 +674,8 @@ void slow_rows_free(struct slow_rows *rows)
 	for (size_t i = 0; i < rows->n; i++)
 		free(rows->pending[i].record);
 	free(rows->pending);
+	free_owners(rows, 0, false);
+	free(rows->numbers);
 	free(rows->rows);
 	text_set_free(&rows->texts);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* iotrace slow: what it declares to the engine. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,15 +8,14 @@
 
 #include <bpf/libbpf.h>
 
-#include "cmd/check.h"
-#include "cmd/command.h"
-#include "cmd/slow/options.h"
-#include "cmd/slow/rows.h"
-#include "cmd/slow/summary.h"
-#include "cmd/tool.h"
-#include "cmd/user_stacks.h"
+#include "cmd/block/base.h"
+#include "cmd/block/files.h"
+#include "cmd/engine/check.h"
+#include "cmd/cli/command.h"
+#include "cmd/slow/screen.h"
+#include "cmd/slow/slow.h"
+#include "core/base/array.h"
 #include "core/base/clock.h"
-#include "core/bpf/find_symbols.h"
 #include "core/system/cpus.h"
 #include "core/system/kallsyms.h"
 #include "core/isolation/privileges.h"
@@ -23,45 +23,27 @@
 #include "probes/unwind.h"
 #include "probes/slow.skel.h"
 
-#define N(array) (sizeof(array) / sizeof((array)[0]))
-
 #define ARRIVALS	 16384
+#define RECORDS		 (8U << 20)  /* bytes */
+#define RECORDS_ALL	 (32U << 20) /* with -m 0: 0.8 s at 400,000 I/Os per second */
 #define STACKS		 16384
 #define USER_STACKS	 8192
-#define STACK_NAMES	 (16U << 20) /* bytes of what user stacks are named by, at most */
+#define STACK_NAMES	 (16U << 20) /* limit of memory for the names of user stacks, in bytes */
 #define SLOW_COLUMNS_MAX 32
 
-/* How often what the kernel has noted is taken: user stacks are best named while their process is
- * there. */
+/* How often data is read from the kernel: user stacks are best named while their process exists. */
 #define PERIOD_MS      1000
 #define PERIOD_USER_MS 200
 
-/* Losses, behind those of the probe and rows_full. */
+/* Losses that user space counts; the losses of the probe have the numbers before them. */
 enum {
-	LOSS_USER = SLOW_LOSSES + 1,		     /* by enum user_stacks_loss */
+	LOSS_ROWS = SLOW_LOSSES,
+	LOSS_RECORDS,
+	LOSS_USER,				     /* by enum user_stacks_loss */
 	LOSS_STOPS = LOSS_USER + USER_STACKS_LOSSES, /* by enum unwind_stop, from 1 on */
 };
 
 #define HEADING_ROWS 24 /* a new heading after so many rows */
-
-struct slow {
-	struct slow_options o;
-	struct tool_run *run;
-	struct cgroups *cgroups;
-	struct mounts *mounts;
-	struct users *users;	   /* with --by user */
-	struct kallsyms *kallsyms; /* with -K */
-	struct slow_stacks *stacks;
-	struct ring_buffer *ring;
-	struct user_stacks user;	   /* with -U */
-	struct table table;		   /* of their names */
-	const char *helpers[3];		   /* tool_run.helpers */
-	uint64_t lost[USER_STACKS_LOSSES]; /* of what there was at the last output */
-	struct slow_rows rows;
-	struct slow_summary summary;
-	size_t since_heading; /* rows */
-	bool headed;
-};
 
 static struct slow_bpf *skel_of(const struct tool_run *run)
 {
@@ -70,47 +52,7 @@ static struct slow_bpf *skel_of(const struct tool_run *run)
 
 /* ---- the BPF object ---- */
 
-/* Functions of the kernel that end bios: probes/bio_file.bpf.h. */
-enum {
-	END_CHAIN,
-	END_IOMAP_DIO,
-	END_DIO,
-	END_DEVICE_DIO = END_DIO + 2,
-	END_BUFFER = END_DEVICE_DIO + 3,
-	END_JOURNAL,
-	END_SWAP,
-	END_WAIT = END_SWAP + 2,
-	END_BTRFS = END_WAIT + 2,
-	ENDS = END_BTRFS + 2
-};
-
-static const char *const ends[ENDS] = {
-	[END_CHAIN] = "bio_chain_endio",
-	[END_IOMAP_DIO] = "iomap_dio_bio_end_io",
-	[END_DIO] = "dio_bio_end_io",
-	"dio_bio_end_aio",
-	[END_DEVICE_DIO] = "blkdev_bio_end_io",
-	"blkdev_bio_end_io_async",
-	"blkdev_bio_end_io_simple",
-	[END_BUFFER] = "end_bio_bh_io_sync",
-	[END_JOURNAL] = "journal_end_buffer_io_sync",
-	[END_SWAP] = "end_swap_bio_write",
-	"end_swap_bio_read",
-	[END_WAIT] = "submit_bio_wait_endio",
-	"bio_wait_end_io",
-	[END_BTRFS] = "btrfs_simple_end_io",
-	"btrfs_orig_write_end_io",
-};
-
-/* How many have an address, or -errno.  Reading all of /proc/kallsyms is most of a start. */
-static int find_ends(uint64_t at[ENDS])
-{
-	int found = find_symbols(ends, at, ENDS);
-
-	return found < 0 ? kallsyms_find(NULL, ends, at, ENDS) : found;
-}
-
-/* Bios that have arrived: of each CPU the map keeps up to 128 places ready. */
+/* Bios that have arrived: the map keeps up to 128 free entries for each CPU. */
 static uint32_t arrivals_entries(const struct args *args)
 {
 	uint32_t room = 256 * cpus_possible();
@@ -120,23 +62,14 @@ static uint32_t arrivals_entries(const struct args *args)
 	return room > ARRIVALS ? room : ARRIVALS;
 }
 
-enum { BTRFS_BIO, BTRFS_INODE, BTRFS_VFS_INODE, BTRFS_MEMBERS };
-
-/* Where btrfs has them; false: not known. */
-static bool find_btrfs(const struct tool_run *run, uint32_t at[BTRFS_MEMBERS])
+/* Sets the limit of slow from now on, in the buffer @at; with -n also the slowest time that is
+ * kept. */
+static void set_min(const struct tool_run *run, uint32_t at, uint64_t ns)
 {
-	static const char *const members[][2] = { { "btrfs_bio", "bio" },
-						  { "btrfs_bio", "inode" },
-						  { "btrfs_inode", "vfs_inode" } };
+	const struct slow *s = run->ctx;
+	__u64 *min_ns = skel_of(run)->bss->min_ns;
 
-	for (size_t i = 0; i < BTRFS_MEMBERS; i++) {
-		long r = hooks_offset(run->object.hooks, "btrfs", members[i][0], members[i][1]);
-
-		if (r < 0)
-			return false;
-		at[i] = (uint32_t)r;
-	}
-	return true;
+	__atomic_store_n(&min_ns[at & 1], ns > s->o.min_ns ? ns : s->o.min_ns, __ATOMIC_RELAXED);
 }
 
 static int configure(struct tool_run *run, struct tool_object *object)
@@ -144,11 +77,12 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	const struct slow *s = run->ctx;
 	const struct args *args = &s->o.args;
 	uint32_t whole = s->o.filters.disk.whole;
-	uint32_t btrfs[BTRFS_MEMBERS] = { 0 };
-	bool has_btrfs = find_btrfs(run, btrfs), with_stacks = s->o.stacks || s->o.user;
+	bool with_stacks = s->o.stacks || s->o.user;
 	uint32_t arrivals = arrivals_entries(args);
-	uint64_t at[ENDS] = { 0 };
-	int r, found = find_ends(at);
+	uint32_t records = args->map_rows	      ? args->map_rows
+			   : s->o.min_ns || s->o.most ? RECORDS
+						      : RECORDS_ALL;
+	int r;
 	const struct probe_option options[] = {
 		{ "by_process", true },
 		{ "by_user", keys_have(s->o.by, KEY_USER) },
@@ -157,28 +91,16 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "want_user", s->o.user },
 		{ "limit", s->o.limit },
 		{ "own_start", blk_iostats_off(whole) },
-		{ "end_of_chain", at[END_CHAIN] },
-		{ "end_of_iomap_dio", at[END_IOMAP_DIO] },
-		{ "end_of_dio", 0, &at[END_DIO], 2 * sizeof(at[0]) },
-		{ "end_of_device_dio", 0, &at[END_DEVICE_DIO], 3 * sizeof(at[0]) },
-		{ "end_of_buffer", at[END_BUFFER] },
-		{ "end_of_journal", at[END_JOURNAL] },
-		{ "end_of_swap", 0, &at[END_SWAP], 2 * sizeof(at[0]) },
-		{ "end_of_wait", 0, &at[END_WAIT], 2 * sizeof(at[0]) },
-		{ "end_of_btrfs", 0, &at[END_BTRFS], 2 * sizeof(at[0]) },
-		{ "btrfs_bio_bio", has_btrfs ? btrfs[BTRFS_BIO] : 0 },
-		{ "btrfs_bio_inode", btrfs[BTRFS_INODE] },
-		{ "btrfs_inode_vfs", btrfs[BTRFS_VFS_INODE] },
-		{ "page_pinned_mask", run->flags.page_pinned },
-		{ "trace_completion_mask", run->flags.trace_completion },
+		{ "trace_completion_mask", block_of(run)->flags.trace_completion },
 		{ "arrivals_room", arrivals / 2 },
+		{ "records_bytes", records },
 	};
 	uint32_t names = args->map_names;
 	const struct probe_map maps[] = {
 		{ "cpus", cpus_possible() },
 		{ "arrivals", with_stacks ? 1 : arrivals },
 		{ "arrivals_stacks", with_stacks ? arrivals : 1 },
-		{ "records", args->map_rows },
+		{ "records", records },
 		{ "stacks", s->o.stacks ? args->map_stacks ? args->map_stacks : STACKS : 1 },
 		{ "user_stacks",
 		  s->o.user ? args->map_stacks ? args->map_stacks : USER_STACKS : 1 },
@@ -192,24 +114,26 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "bio_owners", blk_owners_entries(run->object.hooks, args, whole) },
 	};
 
-	if (found <= 0)
-		tool_note(run, "kernel addresses are hidden: files of direct I/O are not known");
-	r = tool_configure(object, options, N(options), maps, N(maps));
+	/* Programs send records as soon as they are attached. */
+	set_min(run, 0, 0);
+	set_min(run, 1, 0);
+	r = tool_configure(object, options, ARRAY_SIZE(options), maps, ARRAY_SIZE(maps));
+	if (!r)
+		r = files_configure(run, object, &block_of(run)->flags);
 	return r ? r : user_stacks_configure(s->o.user ? &s->user : NULL, object);
 }
 
 /* ---- attaching ---- */
 
-static int options(int argc, char **argv, void *ctx, struct error *err)
+int slow_tool_options(struct tool_run *run, int argc, char **argv, struct error *err)
 {
-	return slow_options(argc, argv, &((struct slow *)ctx)->o, err);
-}
+	struct slow *s = run->ctx;
+	int r = slow_options(argc, argv, &s->o, err);
 
-static void want_all(void *ctx)
-{
-	struct slow *s = ctx;
-
-	s->o.bio = s->o.stacks = s->o.user = true;
+	s->run = run;
+	if (s->o.fsync)
+		run->tool = &slow_fsync_tool;
+	return r;
 }
 
 static int resolve(struct tool_run *run, struct error *err)
@@ -237,21 +161,13 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 			  out);
 }
 
-/* Takes what is in the ring buffer.  0 or -errno. */
-static int take(struct slow *s)
-{
-	int r = ring_buffer__consume(s->ring);
-
-	return r < 0 ? r : 0;
-}
-
-/* While the helper process reads a file.  True: it should come to an end. */
+/* Called while the helper process reads a file.  True: the deadline is near. */
 static bool meanwhile(void *ctx)
 {
 	struct slow *s = ctx;
 
-	if (s->ring)
-		take(s);
+	if (s->records.ring)
+		blk_records_read(&s->records);
 	return run_is_due(s->run->run);
 }
 
@@ -262,8 +178,8 @@ static int open_stacks(struct tool_run *run, struct slow *s, struct error *err)
 	if (r || !s->o.user)
 		return r;
 	run->collect_ms = PERIOD_USER_MS;
-	s->table.limit = STACK_NAMES;
-	s->user.symbolizer.table = &s->table;
+	s->tree.limit = STACK_NAMES;
+	s->user.symbolizer.tree = &s->tree;
 	return user_stacks_open(run, &s->user, meanwhile, s, err);
 }
 
@@ -272,7 +188,6 @@ static int prepare(struct tool_run *run, struct error *err)
 	struct slow *s = run->ctx;
 	int r = cgroups_open(NULL, NULL, &s->cgroups);
 
-	s->run = run;
 	if (!r)
 		r = mounts_open(NULL, &s->mounts);
 	if (!r && keys_have(s->o.by, KEY_USER))
@@ -282,33 +197,34 @@ static int prepare(struct tool_run *run, struct error *err)
 	return open_stacks(run, s, err);
 }
 
-static int take_record(void *ctx, void *data, size_t size)
+static int add_plain(struct slow *s, const struct blk_record *r)
 {
-	struct slow *s = ctx;
+	uint32_t epoch;
+	const struct blk_owner *owner = blk_records_owner(&s->records, r->owner, &epoch);
 
-	return size == sizeof(struct slow_record) ? slow_rows_add(&s->rows, data) : 0;
+	return slow_rows_add_plain(&s->rows, r, owner, epoch,
+				   blk_record_lost(&s->records.last_lost, r->lost));
 }
 
-/* What is slow from now on, in the buffer @at; of -n also as slow as those that are kept. */
-static void set_min(struct slow *s, uint32_t at, uint64_t ns)
+static int take_record(void *ctx, void *data, size_t size)
 {
-	__u64 *min_ns = skel_of(s->run)->bss->min_ns;
+	struct slow_record *full = data;
+	struct slow *s = ctx;
 
-	__atomic_store_n(&min_ns[at & 1], ns > s->o.min_ns ? ns : s->o.min_ns, __ATOMIC_RELAXED);
+	if (size == sizeof(struct blk_record))
+		return add_plain(s, data);
+	if (size != sizeof(*full))
+		return 0;
+	return slow_rows_add(&s->rows, full, blk_record_lost(&s->records.last_lost, full->lost));
 }
 
 static int attached(struct tool_run *run, struct error *err)
 {
 	struct slow_bpf *skel = skel_of(run);
 	struct slow *s = run->ctx;
-	int r = 0;
+	int r = blk_records_open(&s->records, skel->obj, &skel->bss->epoch, take_record, s);
 
-	set_min(s, 0, 0);
-	set_min(s, 1, 0);
-	s->ring = ring_buffer__new(bpf_map__fd(skel->maps.records), take_record, s, NULL);
-	if (!s->ring)
-		r = -errno;
-	else if (s->o.stacks)
+	if (!r && s->o.stacks)
 		r = slow_stacks_open(bpf_map__fd(skel->maps.stacks),
 				     bpf_map__max_entries(skel->maps.stacks), &s->stacks);
 	if (r)
@@ -316,19 +232,19 @@ static int attached(struct tool_run *run, struct error *err)
 	return s->o.user ? user_stacks_attached(run, &s->user, err) : 0;
 }
 
-/* Of -n: only what may still be among the slowest of this interval comes from now on. */
+/* With -n: from now on only I/Os that may still be among the slowest of this interval are sent. */
 static void raise_min(struct slow *s)
 {
 	uint32_t epoch = skel_of(s->run)->bss->epoch;
 
 	if (s->o.most)
-		set_min(s, epoch, slow_rows_limit(&s->rows, s->o.most));
+		set_min(s->run, epoch, slow_rows_limit(&s->rows, s->o.most));
 }
 
 static int on_ring(void *ctx, short events, struct error *err)
 {
 	struct slow *s = ctx;
-	int r = take(s);
+	int r = blk_records_read(&s->records);
 
 	(void)events;
 	if (r)
@@ -343,8 +259,7 @@ static int begin(struct tool_run *run, struct error *err)
 	int r;
 
 	user_stacks_begin(run, &s->user);
-	s->user.drained_ns = clock_mono_ns();
-	r = run_watch(run->run, ring_buffer__epoll_fd(s->ring), POLLIN, on_ring, s, err);
+	r = run_watch(run->run, ring_buffer__epoll_fd(s->records.ring), POLLIN, on_ring, s, err);
 
 	return r < 0 ? r : 0;
 }
@@ -395,32 +310,7 @@ static struct slow_tables tables_of(struct slow *s)
 	};
 }
 
-/* An I/O may have arrived long before it is complete: how long what was mapped then is kept, and
- * how long where there is much room for it. */
-#define KEPT_NS	    (30 * NS_PER_SEC)
-#define KEPT_MAX_NS (300 * NS_PER_SEC)
-
-static uint64_t kept_ns(const struct address_spaces *spaces)
-{
-	struct address_spaces_size size;
-
-	address_spaces_size(spaces, &size);
-	return size.processes < ADDRESS_SPACES_PROCESSES / 2 &&
-		       size.memory < ADDRESS_SPACES_MEMORY / 2
-		   ? KEPT_MAX_NS
-		   : KEPT_NS;
-}
-
-static int name_user_stacks(struct slow *s, const struct slow_tables *tables)
-{
-	uint64_t now = clock_mono_ns(), kept = kept_ns(s->user.symbolizer.spaces);
-
-	s->user.drained_ns = now > kept ? now - kept : 0;
-	address_spaces_update(s->user.symbolizer.spaces, s->user.drained_ns);
-	return slow_rows_name_stacks(&s->rows, tables, &s->user.unwinder);
-}
-
-/* Programs write to the other buffer by now: its records are not of this output. */
+/* Programs write to the other buffer by now: its records belong to the next output. */
 static int drain(struct tool_run *run, int inactive, struct error *err)
 {
 	struct slow_bpf *skel = skel_of(run);
@@ -429,10 +319,12 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 	const struct bpf_map *cgroups = inactive ? skel->maps.cgroups1 : skel->maps.cgroups0;
 	struct slow *s = run->ctx;
 	struct slow_tables tables;
-	int r = take(s), n;
+	int r, n;
 
 	(void)err;
-	set_min(s, (uint32_t)inactive, 0); /* for its next time */
+	blk_records_drain(&s->records, inactive);
+	r = blk_records_read(&s->records);
+	set_min(s->run, (uint32_t)inactive, 0); /* for its next time */
 	if (!r)
 		r = blk_drain_cgroups(bpf_map__fd(cgroups), s->cgroups);
 	if (r)
@@ -444,7 +336,7 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 	tool_adapt(run, s->o.user ? PERIOD_USER_MS : PERIOD_MS,
 		   &(struct run_fill){ (uint32_t)n, bpf_map__max_entries(names) }, 1);
 	r = slow_rows_name(&s->rows, &tables);
-	return r || !s->o.user ? r : name_user_stacks(s, &tables);
+	return r || !s->o.user ? r : slow_rows_name_stacks(&s->rows, &tables, &s->user.unwinder);
 }
 
 static int collect(struct tool_run *run, struct error *err)
@@ -476,7 +368,7 @@ static int rows(struct tool_run *run, struct recording_interval *out, struct err
 
 	if (slow_rows_make(&s->rows, &tables, s->o.most))
 		return error_no_memory(err);
-	tool_count_loss(run, BLK_LOSS_ROWS + SLOW_LOSSES, s->rows.full);
+	tool_count_loss(run, BLK_LOSS_ROWS + LOSS_ROWS, s->rows.full);
 	s->rows.full = 0;
 	tool_count_loss(run, BLK_LOSS_CGROUPS, cgroups_lost(s->cgroups));
 	if (s->o.user)
@@ -488,13 +380,8 @@ static int rows(struct tool_run *run, struct recording_interval *out, struct err
 /* No row has a stack any more. */
 static void forget_names(struct slow *s)
 {
-	unsigned int rebuilt = s->table.rebuilt;
-
-	table_free(&s->table);
-	s->table.limit = STACK_NAMES;
-	s->table.rebuilt = rebuilt + 1;
-	symbolizer_begin_batch(&s->user.symbolizer);
-	symbolizer_end_batch(&s->user.symbolizer); /* its cache has numbers of the table */
+	stack_tree_clear(&s->tree);
+	symbolizer_forget(&s->user.symbolizer);
 }
 
 static void end_output(struct tool_run *run, bool last)
@@ -503,7 +390,7 @@ static void end_output(struct tool_run *run, bool last)
 
 	slow_rows_clear(&s->rows, skel_of(run)->bss->epoch);
 	cgroups_forget(s->cgroups);
-	if (table_memory(&s->table) > STACK_NAMES / 2)
+	if (stack_tree_memory(&s->tree) > STACK_NAMES / 2)
 		forget_names(s);
 	if (last && s->o.user)
 		user_stacks_show_unread(&s->user);
@@ -514,8 +401,8 @@ static void free_slow(void *ctx)
 	struct slow *s = ctx;
 
 	user_stacks_close(&s->user);
-	table_free(&s->table);
-	ring_buffer__free(s->ring);
+	stack_tree_free(&s->tree);
+	blk_records_close(&s->records);
 	slow_rows_free(&s->rows);
 	slow_stacks_free(s->stacks);
 	kallsyms_free(s->kallsyms);
@@ -525,12 +412,33 @@ static void free_slow(void *ctx)
 	slow_summary_free(&s->summary);
 }
 
-/* ---- what is shown ---- */
+/* ---- display ---- */
+
+/* In a replay: what took less than -m of the run is not there. */
+static int check_min(void *ctx, struct error *err)
+{
+	struct slow *s = ctx;
+	char secs[32];
+
+	if (slow_fsync_check(&s->o, err))
+		return -EINVAL;
+	if (!args_given(&s->o.args, 'm'))
+		return 0;
+	tool_seconds(s->o.min_ns * 1000, secs, sizeof(secs));
+	if (s->o.replay_min_ns < s->o.min_ns)
+		return error_set(err, STATUS_USAGE, -EINVAL,
+				 "the recording has %s of %s ms and more only",
+				 s->o.fsync ? "fsyncs" : "I/Os", secs);
+	s->o.min_ns = s->o.replay_min_ns;
+	return 0;
+}
 
 static int take_interval(void *ctx, const struct recording_interval *in, struct error *err)
 {
 	struct slow *s = ctx;
 
+	if (s->o.fsync)
+		return 0;
 	if (slow_summary_add(&s->summary, s->o.by, in->tables[0].rows, in->tables[0].n))
 		return error_no_memory(err);
 	return 0;
@@ -540,16 +448,17 @@ static int print_start(void *ctx, FILE *stream)
 {
 	const struct slow *s = ctx;
 	const struct slow_options *o = &s->o;
+	const char *what = o->fsync ? "fsyncs" : "I/Os";
 	char secs[32];
 	int n;
 
 	/* Without -n milliseconds. */
 	tool_seconds(o->most ? o->args.interval_ns : o->min_ns * 1000, secs, sizeof(secs));
 	if (o->most)
-		n = fprintf(stream, "Tracing the %llu slowest I/Os of every %s secs... ",
-			    (unsigned long long)o->most, secs);
+		n = fprintf(stream, "Tracing the %llu slowest %s of every %s secs... ",
+			    (unsigned long long)o->most, what, secs);
 	else
-		n = fprintf(stream, "Tracing I/Os of %s ms and more... ", secs);
+		n = fprintf(stream, "Tracing %s of %s ms and more... ", what, secs);
 	if (n < 0 || fputs("Hit Ctrl-C to end\n", stream) < 0)
 		return -errno;
 	return render_flush(stream);
@@ -573,13 +482,16 @@ static int print_stack(FILE *stream, struct frames frames)
 /* ---- a terminal's width ---- */
 
 #define FILE_WIDTH_MIN 24
+#define TIME_WIDTH     12 /* "23:59:59.999" */
+#define DATE_WIDTH     11
 
-/* The table as it fits @stream: without the columns that say least, so that at least FILE_WIDTH_MIN
- * are left for FILE; all where it is no terminal. */
+/* Fits the table to @stream: drops the dates, then the least important columns, so that at least
+ * FILE_WIDTH_MIN are left for FILE; keeps all if it is not a terminal. */
 struct fitted {
 	struct schema schema;
 	struct column columns[SLOW_COLUMNS_MAX];
-	size_t file; /* room for it; SLOW_NAME_MAX: no terminal */
+	size_t file; /* room for it; SLOW_NAME_MAX: not a terminal */
+	bool dated;
 };
 
 static bool is_column(const struct column *column, const char *key)
@@ -628,7 +540,10 @@ static void fit(struct fitted *f, const struct render_interval *in, FILE *stream
 		widen(f, "disk", slow_width(row->disk));
 		widen(f, "comm", slow_width(slow_comm(row, comm, sizeof(comm))));
 	}
-	for (size_t i = 0; columns && i < N(least); i++)
+	f->dated = !columns || width_of(f) + DATE_WIDTH + FILE_WIDTH_MIN <= columns;
+	if (f->dated)
+		widen(f, "time", TIME_WIDTH + DATE_WIDTH);
+	for (size_t i = 0; columns && i < ARRAY_SIZE(least); i++)
 		if (width_of(f) + FILE_WIDTH_MIN > columns)
 			leave_out(f, least[i]);
 	if (columns)
@@ -641,6 +556,7 @@ static int print_row(const struct fitted *f, const struct slow_row *row, FILE *s
 	char shortened[SLOW_SHORT_SIZE], file[sizeof("[for ]") + SLOW_SHORT_SIZE];
 	struct slow_row shown = *row;
 
+	shown.dated = f->dated;
 	shown.file = slow_shorten(row->file, f->file, shortened);
 	if (*row->waiters) {
 		snprintf(file, sizeof(file), "[for %s]",
@@ -667,30 +583,43 @@ static int print_rows(struct slow *s, const struct slow_row *rows, size_t n, con
 	return r;
 }
 
-/* One table: its heading comes again after some rows. */
-static int print_body(void *ctx, const struct render_interval *in, FILE *stream, struct error *err)
+/* One table: its heading is repeated after some rows. */
+static int print_heading(struct slow *s, const struct render_interval *in,
+			 const struct schema *schema, FILE *stream)
 {
-	struct slow *s = ctx;
-	struct fitted f;
 	int r = 0;
 
-	(void)err;
-	fit(&f, in, stream);
 	if (in->n && s->o.most && s->headed && fputs("\n", stream) < 0)
 		return -errno;
 	if (in->n && (!s->headed || s->o.most || s->since_heading >= HEADING_ROWS)) {
-		r = render_table_heading(stream, &f.schema);
+		r = render_table_heading(stream, schema);
 		s->headed = true;
 		s->since_heading = 0;
 	}
 	s->since_heading += in->n;
+	return r;
+}
+
+static int print_body(void *ctx, const struct render_interval *in, FILE *stream, struct error *err)
+{
+	struct slow *s = ctx;
+	struct fitted f;
+	int r;
+
+	(void)err;
+	if (s->o.fsync) {
+		r = print_heading(s, in, in->schema, stream);
+		return r ? r : fsync_print_rows(stream, in->rows, in->n);
+	}
+	fit(&f, in, stream);
+	r = print_heading(s, in, &f.schema, stream);
 	return r ? r : print_rows(s, in->rows, in->n, &f, stream);
 }
 
 static int print_end(void *ctx, FILE *stream)
 {
 	struct slow *s = ctx;
-	int r = slow_summary_print(&s->summary, s->o.by, stream);
+	int r = s->o.fsync ? 0 : slow_summary_print(&s->summary, s->o.by, stream);
 
 	return r ? r : render_flush(stream);
 }
@@ -702,16 +631,20 @@ static void tables(void *ctx, struct show *show)
 	show->tables[0] =
 	    (struct recording_table){ "rows", &slow_schemas[s->o.stacks | s->o.user << 1] };
 	show->n_tables = 1;
+	if (!s->o.fsync)
+		return;
+	show->tables[0].schema = &fsync_schema;
+	show->empty = "no slow fsync seen";
 }
 
 static const struct schema *columns(size_t i, const char **with)
 {
-	static const char *const names[] = { "", "-K", "-U", "-K -U" };
+	static const char *const names[] = { "", "-K", "-U", "-K -U", "--fsync" };
 
-	if (i >= N(slow_schemas))
+	if (i >= ARRAY_SIZE(names))
 		return NULL;
 	*with = names[i];
-	return &slow_schemas[i];
+	return i < ARRAY_SIZE(slow_schemas) ? &slow_schemas[i] : &fsync_schema;
 }
 
 /* ---- the declaration ---- */
@@ -723,35 +656,48 @@ TOOL_PROBE(slow);
 #define STOP_LOSS(i, key, text)	 [LOSS_STOPS + (i)-1] = { key, text, NULL, 0, false },
 
 static const struct tool_loss losses[] = {
-	PROBE_LOSS(SLOW_LOSS_RING, "records_full", "slow I/Os not shown: the ring buffer was full"),
-	PROBE_LOSS(SLOW_LOSS_LIMIT, "beyond_limit", "slow I/Os not shown: more than --limit"),
+	[LOSS_RECORDS] = { "records_full", "slow I/Os not shown: the ring buffer was full",
+			   "records_lost", 0, false },
+	PROBE_LOSS(SLOW_LOSS_LIMIT, "beyond_limit",
+		   "slow I/Os shown without file and stack: more than --limit"),
 	PROBE_LOSS(SLOW_LOSS_ARRIVALS, "arrivals",
-		   "I/Os whose time before their request was made is not known"),
-	PROBE_LOSS(SLOW_LOSS_STACKS, "stacks_lost", "stacks that had no room"),
-	[SLOW_LOSSES] = { .key = "rows_full",
-			  .text = "slow I/Os not shown: too many in an interval" },
+		   "I/Os whose ADMIT time is unknown: shown as 0.00"),
+	PROBE_LOSS(SLOW_LOSS_STACKS, "stacks_lost", "stacks not stored: map full"),
+	[LOSS_ROWS] = { .key = "rows_full",
+			.text = "slow I/Os not shown: too many in an interval" },
 	USER_STACKS_EACH_LOSS(USER_LOSS) USER_STACKS_EACH_STOP(STOP_LOSS)
 };
 
 static const struct tool_optional optional[] = {
 	{ "bio", "--bio" },
 	{ "track", "-- COMMAND" },
-	{ "rename", "names of processes that change them" },
-	{ "cgroup", "names of cgroups that are gone at once" },
+	{ "rename", "new names of processes that rename themselves" },
+	{ "cgroup", "names of short-lived cgroups" },
 	{ NULL, NULL },
 };
 
-static const struct tool_setting settings[] = {
-	TOOL_SETTING(struct slow, "interval_ns", 0, o.args.interval_ns, UINT64_MAX),
-	TOOL_SETTING(struct slow, "min_ns", 0, o.min_ns, UINT64_MAX),
-	TOOL_SETTING(struct slow, "most", 0, o.most, MAX_SLOWEST),
-	TOOL_SETTING(struct slow, "stacks", 0, o.stacks, 1),
-	TOOL_SETTING(struct slow, "user_stacks", 0, o.user, 1),
-	TOOL_SETTING(struct slow, "by", 0, o.by, UINT64_MAX),
+static const struct check_line checks[] = { { { "--bio", "-K", "-U" }, "" },
+					    { { "--fsync" }, "--fsync" },
+					    { { NULL }, NULL } };
+
+static const struct show_setting settings[] = {
+	SHOW_SETTING(struct slow, "interval_ns", 0, o.args.interval_ns, UINT64_MAX),
+	SHOW_SETTING(struct slow, "min_ns", 0, o.min_ns, UINT64_MAX),
+	SHOW_SETTING(struct slow, "most", 0, o.most, MAX_SLOWEST),
+	SHOW_SETTING(struct slow, "stacks", 0, o.stacks, 1),
+	SHOW_SETTING(struct slow, "user_stacks", 0, o.user, 1),
+	SHOW_SETTING(struct slow, "fsync", 0, o.fsync, 1),
+	SHOW_SETTING(struct slow, "by", KEYS_KEY, o.by, UINT64_MAX),
+	{ 0 },
 };
 
-static const struct tool_view view = {
+const struct tool_view slow_view = {
+	.columns = columns,
+	.moments = true,
+	.settings = settings,
+	.screen = &slow_screen,
 	.tables = tables,
+	.check = check_min,
 	.take = take_interval,
 	.text = { .begin = print_start, .body = print_body, .end = print_end },
 	.empty = "no slow I/O seen",
@@ -759,22 +705,15 @@ static const struct tool_view view = {
 
 const struct tool tool_slow = {
 	.name = "slow",
-	.ctx_size = sizeof(struct slow),
-	.args_at = offsetof(struct slow, o.args),
-	.filters_at = offsetof(struct slow, o.filters),
-	.flags = TOOL_BLK | TOOL_NAMES | TOOL_DOUBLE_BUFFER,
-	.args = &slow_args,
+	BLOCK_TOOL(struct slow, o),
+	.flags = TOOL_NAMES | TOOL_DOUBLE_BUFFER,
 	.probe = &slow_probe,
-	.helpers = blk_helpers,
 	.optional = optional,
 	.losses = losses,
-	.n_losses = N(losses),
-	.settings = settings,
-	.n_settings = N(settings),
-	.view = &view,
-	.columns = columns,
-	.options = options,
-	.want_all = want_all,
+	.n_losses = ARRAY_SIZE(losses),
+	.view = &slow_view,
+	.options = slow_tool_options,
+	.checks = checks,
 	.resolve = resolve,
 	.events = events,
 	.prepare = prepare,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/block/files.h"
 #include "output/render.h"
 #include "output/terminal.h"
 
@@ -27,7 +28,7 @@ static int compare_ranks(const void *a, const void *b)
 	return (x->number > y->number) - (x->number < y->number);
 }
 
-/* The numbers of all names, the largest share first; NULL: no memory. */
+/* The numbers of all names, the largest share first; NULL: out of memory. */
 static struct ranked *rank(const struct slow_by_names *by)
 {
 	struct ranked *ranks = calloc(by->names.n + 1, sizeof(*ranks));
@@ -45,7 +46,7 @@ static void add_share(struct slow_share *to, const struct slow_share *share)
 	to->ns += share->ns;
 }
 
-/* Leaves the larger half of the names. */
+/* Keeps the larger half of the names. */
 static int halve(struct slow_by_names *by)
 {
 	struct slow_share *shares = calloc(SLOW_NAMES, sizeof(*shares));
@@ -97,13 +98,17 @@ static int add(struct slow_by_names *by, const char *name, uint64_t ns)
 
 static int add_keys(struct slow_summary *s, by_keys keys, const struct slow_row *row)
 {
+	char dir[FILES_DIR_SIZE];
+	const char *file = *row->file ? row->file : "-";
 	const struct key_labels labels = { .disk = row->disk,
 					   .comm = row->comm,
 					   .cgroup = row->cgroup,
 					   .unit = row->unit,
 					   .container = row->container,
 					   .user = row->user,
-					   .pid = row->pid };
+					   .pid = row->pid,
+					   .file = file,
+					   .dir = files_dir(file, keys_dir_depth(keys), dir) };
 	char *name = keys_name(keys, &labels);
 	int r = name ? add(&s->by[SLOW_BY_KEYS], name, row->total_ns) : -ENOMEM;
 
@@ -170,10 +175,10 @@ static int print_by(const struct slow_summary *s, const struct slow_by_names *by
 	return r;
 }
 
-/* Is that table there without --by? */
+/* Is that table printed without --by? */
 static bool is_there(by_keys keys)
 {
-	return !keys || keys == KEY_PROCESS + 1 || keys == KEY_DISK + 1;
+	return !keys || keys == KEY_PROCESS + 1 || keys == KEY_DISK + 1 || keys == KEY_FILE + 1;
 }
 
 int slow_summary_print(const struct slow_summary *s, by_keys keys, FILE *stream)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* Drains the BPF maps, and gets names for stacks and processes. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,11 +8,12 @@
 #include <bpf/libbpf.h>
 
 #include "cmd/stack/stack.h"
+#include "core/base/array.h"
 #include "core/base/clock.h"
 #include "probes/stack.skel.h"
 
-/* How often the kernel is asked for what it has counted: rarely, but its maps shall not fill up,
- * and user space is best named while it is there. */
+/* How often the kernel's counts are read: rarely, but its maps must not fill up, and user stacks
+ * are best named while the process exists. */
 #define PERIOD_MS      1000
 #define PERIOD_USER_MS 200
 
@@ -23,7 +25,7 @@ int stack_open_symbolizer(struct stack *s, struct error *err)
 {
 	int r = 0;
 
-	s->stacks.symbolizer.table = &s->table;
+	s->stacks.symbolizer.tree = &s->table.tree;
 	s->run->collect_ms = s->o.user ? PERIOD_USER_MS : PERIOD_MS;
 	if (s->o.kernel)
 		r = user_stacks_open_kernel(s->run, &s->stacks.symbolizer.kallsyms, err);
@@ -32,11 +34,11 @@ int stack_open_symbolizer(struct stack *s, struct error *err)
 	return r;
 }
 
-/* ---- what is in the maps ---- */
+/* ---- contents of the maps ---- */
 
-/* Whose I/O it is, as the kernel counts it. */
+/* The submitter fields of the kernel's counts. */
 struct subject {
-	struct blk_process process; /* pid STACK_ANY_PID: not known */
+	struct blk_process process; /* pid STACK_ANY_PID: unknown */
 	uint64_t cgroup;
 	uint32_t dev;
 };
@@ -66,8 +68,7 @@ static const char *label_of(struct stack *s, const struct subject *of, enum by_k
 	}
 }
 
-/* For the next batch.  The names are those of now: processes are renamed, disks' numbers used
- * again. */
+/* For the next batch.  Uses the present names: processes are renamed, disks' numbers reused. */
 static int add_waiting(struct stack *s, const struct subject *of, struct table_key *key,
 		       const struct table_row *row)
 {
@@ -75,12 +76,13 @@ static int add_waiting(struct stack *s, const struct subject *of, struct table_k
 							  KEY_USER };
 	bool per_pid = keys_have(stack_keys(&s->o), KEY_PROCESS);
 
-	key->disk = table_name(&s->next, label_of(s, of, KEY_DISK));
-	key->comm = table_name(&s->next, label_of(s, of, per_pid ? KEY_PROCESS : KEY_COMM));
+	key->disk = stack_tree_name(&s->next.tree, label_of(s, of, KEY_DISK));
+	key->comm =
+	    stack_tree_name(&s->next.tree, label_of(s, of, per_pid ? KEY_PROCESS : KEY_COMM));
 	if (key->disk == INTERN_NONE || key->comm == INTERN_NONE)
 		return -ENOMEM;
 	for (int i = 0; i < STACK_LABELS; i++) {
-		key->labels[i] = table_name(&s->next, label_of(s, of, labels[i]));
+		key->labels[i] = stack_tree_name(&s->next.tree, label_of(s, of, labels[i]));
 		if (key->labels[i] == INTERN_NONE)
 			return -ENOMEM;
 	}
@@ -107,8 +109,8 @@ static int take_row(void *ctx, const void *key, const void *value)
 	int r = symbolizer_queue_kernel(&s->stacks.symbolizer, &row->kernel, &made.kernel);
 
 	if (!r)
-		r = symbolizer_queue_user(&s->stacks.symbolizer, &row->process, &row->user,
-					  from->first_ns, &made.user);
+		r = symbolizer_queue_user(&s->stacks.symbolizer, row->process.pid,
+					  row->process.start, &row->user, &made.user);
 	if (!r && (s->o.ios || s->o.waits))
 		r = stack_paths_keep(&s->paths, &row->kernel, &row->user, &s->stacks.symbolizer);
 	if (r)
@@ -118,7 +120,7 @@ static int take_row(void *ctx, const void *key, const void *value)
 			   &sum);
 }
 
-/* Of a process whose stacks are not known. */
+/* For a process with unknown stacks. */
 static int add_lost(struct stack *s, const struct subject *of, const struct table_row *sum)
 {
 	static const struct stack_id lost = { { STACK_LOST, 0 } };
@@ -127,12 +129,12 @@ static int add_lost(struct stack *s, const struct subject *of, const struct tabl
 	    s->o.kernel ? symbolizer_queue_kernel(&s->stacks.symbolizer, &lost, &made.kernel) : 0;
 
 	if (!r && s->o.user)
-		r = symbolizer_queue_user(&s->stacks.symbolizer, &of->process, &lost, 0,
-					  &made.user);
+		r = symbolizer_queue_user(&s->stacks.symbolizer, of->process.pid, of->process.start,
+					  &lost, &made.user);
 	return r ? r : add_waiting(s, of, &made, sum);
 }
 
-/* What had no room for a row of its own: it stands against "[lost stack]". */
+/* Counts without room for a row of their own: added to "[lost stack]". */
 static int take_lost(void *ctx, const void *key, const void *value)
 {
 	const struct stack_lost_key *row = key;
@@ -141,8 +143,8 @@ static int take_lost(void *ctx, const void *key, const void *value)
 	return add_lost(ctx, &(struct subject){ row->process, row->cgroup, row->dev }, &sum);
 }
 
-/* I/Os that are complete.  @at_ns: when they were made. */
-static int add_done(struct stack *s, const struct subject *of, uint64_t path, uint64_t at_ns,
+/* Completed I/Os. */
+static int add_done(struct stack *s, const struct subject *of, uint64_t path,
 		    const struct table_row *sum)
 {
 	const struct stack_id *kernel, *user;
@@ -153,15 +155,15 @@ static int add_done(struct stack *s, const struct subject *of, uint64_t path, ui
 		return add_waiting(s, of, &made, sum);
 	r = stack_paths_find(&s->paths, path, &s->stacks.symbolizer, &kernel, &user);
 	if (r == -ENOENT) {
-		if (path) /* else the kernel has counted it */
+		if (path) /* otherwise the kernel has counted it */
 			s->paths.lost += sum->ios[0] + sum->ios[1];
 		return add_lost(s, of, sum);
 	}
 	if (!r)
 		r = symbolizer_queue_kernel(&s->stacks.symbolizer, kernel, &made.kernel);
 	if (!r)
-		r = symbolizer_queue_user(&s->stacks.symbolizer, &of->process, user, at_ns,
-					  &made.user);
+		r = symbolizer_queue_user(&s->stacks.symbolizer, of->process.pid, of->process.start,
+					  user, &made.user);
 	return r ? r : add_waiting(s, of, &made, sum);
 }
 
@@ -175,7 +177,7 @@ static int take_done(void *ctx, const void *key, const void *value)
 
 	s->done_taken++;
 	return add_done(s, &(struct subject){ row->process, row->cgroup, row->dev }, row->path,
-			done->first_ns, &sum);
+			&sum);
 }
 
 void stack_account_lost_completion(void *stack, const struct blk_inflight *entry)
@@ -193,10 +195,10 @@ void stack_account_lost_completion(void *stack, const struct blk_inflight *entry
 	else if (blk_filters_submitters(&s->o.filters, &s->o.args))
 		return;
 	if (!s->failed)
-		s->failed = add_done(s, &of, entry->known ? entry->call : 0, entry->issue_ns, &sum);
+		s->failed = add_done(s, &of, entry->known ? entry->call : 0, &sum);
 }
 
-/* Waits that went on when the run ended, up to there. */
+/* Waits that were in progress when the run ended, up to that moment. */
 static int take_wait(void *ctx, const void *key, const void *value)
 {
 	const struct stack_wait *wait = value;
@@ -207,7 +209,7 @@ static int take_wait(void *ctx, const void *key, const void *value)
 	if (s->stop_ns > wait->since_ns)
 		sum.ns[wait->write] = s->stop_ns - wait->since_ns;
 	return add_done(s, &(struct subject){ wait->process, wait->cgroup, wait->dev }, wait->path,
-			wait->since_ns, &sum);
+			&sum);
 }
 
 /* Empties the maps of the inactive buffer. */
@@ -267,7 +269,7 @@ static void adapt_period(struct stack *s, int inactive)
 	};
 
 	tool_adapt(s->run, s->o.user ? PERIOD_USER_MS : PERIOD_MS, fills,
-		   sizeof(fills) / sizeof(fills[0]) - !has_done);
+		   ARRAY_SIZE(fills) - !has_done);
 	skel->bss->rows_made[inactive] = 0;
 	skel->bss->stacks_made[inactive] = 0;
 }
@@ -275,15 +277,10 @@ static void adapt_period(struct stack *s, int inactive)
 int stack_drain(struct tool_run *run, int inactive, struct error *err)
 {
 	struct stack *s = run->ctx;
-	uint64_t before_ns = s->stacks.drained_ns;
 	int r;
 
 	(void)err;
-	s->stacks.drained_ns = run->swap_begin_ns;
-	/* After the swap, so that the records cover all that the rows need; a process that ended
-	 * before the previous swap began is in no row. */
-	if (s->stacks.symbolizer.spaces)
-		address_spaces_update(s->stacks.symbolizer.spaces, before_ns);
+	s->drained_ns = run->swap_begin_ns;
 	r = take_maps(s, inactive);
 	adapt_period(s, inactive);
 	return r;
@@ -291,10 +288,10 @@ int stack_drain(struct tool_run *run, int inactive, struct error *err)
 
 /* ---- batches ---- */
 
-/* Rows that wait, and what is to be named for them, may take about twice as much. */
+/* Waiting rows, and their data to be named, may take about twice as much. */
 #define MAX_WAITING (4U << 20)
 
-/* While the helper process reads a file.  True: it should come to an end. */
+/* Called while the helper process reads a file.  True: the deadline is near. */
 static bool meanwhile(void *ctx)
 {
 	struct stack *s = ctx;
@@ -305,29 +302,28 @@ static bool meanwhile(void *ctx)
 		return false; /* nothing is attached yet */
 	if (s->is_last)
 		return true;
-	if (!s->failed && clock_mono_ns() - s->stacks.drained_ns >= period_ns) {
+	if (!s->failed && clock_mono_ns() - s->drained_ns >= period_ns) {
 		s->failed = tool_drain(s->run, &err);
 		stack_show_progress(s);
 	}
 	return s->failed || run_is_due(s->run->run) ||
-	       table_memory(&s->next) + symbolizer_queued_size(&s->stacks.symbolizer) > MAX_WAITING;
+	       stack_tree_memory(&s->next.tree) + symbolizer_queued_size(&s->stacks.symbolizer) >
+		   MAX_WAITING;
 }
 
 static int add_row(struct stack *s, uint32_t row)
 {
 	struct table_key key = *table_key(&s->now, row);
 
-	key.disk = table_name(&s->table, table_text(&s->now, key.disk));
-	key.comm = table_name(&s->table, table_text(&s->now, key.comm));
 	key.kernel = symbolizer_node(&s->stacks.symbolizer, key.kernel);
 	key.user = symbolizer_node(&s->stacks.symbolizer, key.user);
-	if (table_copy_labels(&s->table, &s->now, &key) || key.disk == INTERN_NONE ||
-	    key.comm == INTERN_NONE || key.kernel == INTERN_NONE || key.user == INTERN_NONE)
+	if (table_copy_names(&s->table, &s->now, &key) || key.kernel == INTERN_NONE ||
+	    key.user == INTERN_NONE)
 		return -ENOMEM;
-	return table_add(&s->table, &key, &s->now.rows[row]);
+	return table_add(&s->table, &key, table_row(&s->now, row));
 }
 
-/* Names what waits. */
+/* Names the waiting rows. */
 static int name_batch(struct stack *s)
 {
 	int r;
@@ -339,7 +335,7 @@ static int name_batch(struct stack *s)
 	r = symbolizer_resolve(&s->stacks.symbolizer);
 	if (!r)
 		r = s->failed;
-	for (uint32_t i = 0; !r && i < s->now.keys.n; i++)
+	for (uint32_t i = 0; !r && i < s->now.rows.n; i++)
 		r = add_row(s, i);
 	if (!r)
 		r = table_fit(&s->table);

@@ -6,40 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/parse.h"
+#include "core/base/array.h"
 #include "core/base/text.h"
 
-enum { KEY_IODIR = 0x2000, KEY_ORDER, KEY_SVG, KEY_BY };
+enum { KEY_ORDER = 0x100 };
+
+#define OWN struct stack_options
 
 static const char *const units[] = { "bytes", "ios", "time", "wait" }; /* enum stack_unit */
 
-static const struct argp_option options[] = {
-	{ "duration", 'D', "SECS", 0, "stop after SECS seconds", 1 },
-	{ "kernel-stack", 'K', NULL, 0, "group by kernel stack", 1 },
-	{ "user-stack", 'U', NULL, 0, "group by user stack", 1 },
-	{ "perpid", 'P', NULL, 0, "one row per PID instead of per name", 1 },
-	{ "by", KEY_BY, "KEY[,KEY]", 0,
-	  "what a row is about beside its stack: disk, process, comm (processes of one name), "
-	  "cgroup, unit, container or user (default: disk,comm)",
-	  1 },
-	{ "folded", 'f', NULL, 0, "folded lines, one per stack, for flame graphs", 1 },
-	{ "order", KEY_ORDER, "process|disk", 0,
-	  "with -f: first field of each line (default: process)", 1 },
-	{ "iodir", KEY_IODIR, "r|w|rw", 0, "count reads, writes or both (default: rw); also -io",
-	  1 },
-	BLK_FILTER_OPTIONS,
-	{ "value", STACK_KEY_VALUE, "bytes|ios|time|wait", 0,
-	  "what is added up: bytes, complete I/Os, their time from submission to completion, or "
-	  "the time that threads were off the CPU in reads, writes, syncs and page faults "
-	  "(default: bytes)",
-	  1 },
-	{ "rows", 'r', "ROWS", 0, "only the ROWS largest rows, and the sum of the others", 1 },
-	{ "svg", KEY_SVG, "FILE", 0, "also write a flame graph to FILE", 1 },
-	{ 0 },
-};
-
-static int parse_direction(const char *arg, struct stack_options *o, struct error *err)
+static int take_direction(void *own, const char *arg, struct error *err)
 {
+	OWN *o = own;
 	bool r = strcmp(arg, "r") == 0, w = strcmp(arg, "w") == 0;
 
 	if (!r && !w && strcmp(arg, "rw") != 0)
@@ -48,29 +26,6 @@ static int parse_direction(const char *arg, struct stack_options *o, struct erro
 	o->reads = !w;
 	o->writes = !r;
 	return 0;
-}
-
-static int parse_order(const char *arg, struct stack_options *o, struct error *err)
-{
-	o->order = strcmp(arg, "disk") == 0 ? STACK_ORDER_DISK : STACK_ORDER_PROCESS;
-	if (o->order == STACK_ORDER_PROCESS && strcmp(arg, "process") != 0)
-		return error_set(err, STATUS_USAGE, -EINVAL, "invalid order '%s': process or disk",
-				 text_shown(arg).text);
-	return 0;
-}
-
-static int parse_value(const char *arg, struct stack_options *o, struct error *err)
-{
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		if (strcmp(arg, units[i]) != 0)
-			continue;
-		o->unit = (enum stack_unit)i;
-		o->ios = o->unit == STACK_IOS || o->unit == STACK_TIME;
-		o->waits = o->unit == STACK_WAIT;
-		return 0;
-	}
-	return error_set(err, STATUS_USAGE, -EINVAL, "invalid value '%s': bytes, ios, time or wait",
-			 text_shown(arg).text);
 }
 
 const char *stack_value_name(enum stack_unit unit)
@@ -83,39 +38,35 @@ by_keys stack_keys(const struct stack_options *o)
 	return o->by ? o->by : (KEY_DISK + 1) | ((o->per_pid ? KEY_PROCESS : KEY_COMM) + 1) << 8;
 }
 
-static const struct args_member members[] = {
-	{ 'K', offsetof(struct stack_options, kernel), false },
-	{ 'U', offsetof(struct stack_options, user), false },
-	{ 'P', offsetof(struct stack_options, per_pid), false },
-	{ 'f', offsetof(struct stack_options, folded), false },
+static const struct args_option options[] = {
+	{ "duration", 'D', "SECS", "one output, after SECS seconds", ARGS_COUNTED,
+	  ARGS_SECONDS(duration_ns) },
+	{ "kernel-stack", 'K', NULL, "group by kernel stack", ARGS_SHOWN, ARGS_FLAG(kernel) },
+	{ "user-stack", 'U', NULL, "group by user stack", ARGS_SHOWN, ARGS_FLAG(user) },
+	{ "perpid", 'P', NULL, "one row per PID instead of per name", ARGS_SHOWN,
+	  ARGS_FLAG(per_pid) },
+	KEYS_OPTION("group by stack and KEY: disk, process, comm (a name), cgroup, unit, "
+		    "container, user (disk,comm)"),
+	{ "folded", 'f', NULL, "folded lines, one per stack, for flame graphs", ARGS_SHOWN,
+	  ARGS_FLAG(folded), .flags = ARGS_REPLAY },
+	{ "order", KEY_ORDER, "process|disk", "with -f: first field of a line (default: process)",
+	  ARGS_SHOWN, ARGS_WORD(enum stack_order, order), .flags = ARGS_REPLAY },
+	{ "iodir", 0, "r|w|rw", "count reads, writes or both (default: rw); also -io", ARGS_COUNTED,
+	  ARGS_TAKEN(take_direction) },
+	BLK_FILTER_OPTIONS,
+	{ "value", STACK_KEY_VALUE, "bytes|ios|time|wait",
+	  "what to count: bytes (default), completed I/Os, their time, or the time that threads "
+	  "wait for I/O",
+	  ARGS_COUNTED, ARGS_WORD(enum stack_unit, unit), .flags = ARGS_REPLAY },
+	{ "rows", 'r', "ROWS", "only the ROWS largest, and the sum of the others", ARGS_SHOWN,
+	  ARGS_NUMBER(max_rows, 1, UINT64_MAX), .flags = ARGS_REPLAY },
+	{ "svg", 0, "FILE", "also write a flame graph to FILE", ARGS_SHOWN, ARGS_FILE(svg),
+	  .flags = ARGS_REPLAY },
 	{ 0 },
 };
 
-static error_t parse(int key, char *arg, void *own, struct error *err)
-{
-	struct stack_options *o = own;
-
-	switch (key) {
-	case 'D':
-		return parse_seconds("-D", arg, &o->args.interval_ns, err);
-	case KEY_IODIR:
-		return parse_direction(arg, o, err);
-	case KEY_ORDER:
-		return parse_order(arg, o, err);
-	case KEY_BY:
-		return keys_parse(arg, &o->by, err);
-	case STACK_KEY_VALUE:
-		return parse_value(arg, o, err);
-	case 'r':
-		return parse_u64("-r", arg, 1, UINT64_MAX, &o->max_rows, err);
-	case KEY_SVG:
-		return args_file("--svg", arg, &o->svg, err);
-	}
-	return blk_filter_option(key, arg, &o->filters);
-}
-
-/* "-io" and "-io=w" are long options with one dash, as the script had them: getopt would read
- * -i -o.  Not behind "--", where COMMAND's own begin. */
+/* "-io" and "-io=w" are long options with one dash, like in the script: getopt would read -i -o.
+ * Not after "--", where COMMAND's options begin. */
 static void name_iodir(int argc, char **argv)
 {
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
@@ -126,7 +77,7 @@ static void name_iodir(int argc, char **argv)
 
 			argv[i] = plain;
 		} else if (strncmp(argv[i], "-io=", 4) == 0) {
-			/* What is too long to be a direction is not one when cut either. */
+			/* A word too long for a direction stays invalid when it is cut. */
 			snprintf(with_value, sizeof(with_value), "--iodir=%s", argv[i] + 4);
 			argv[i] = with_value;
 		}
@@ -139,21 +90,19 @@ static int check(struct stack_options *o, struct error *err)
 		{ o->folded && o->args.for_programs,
 		  "-f and --json or --csv are mutually exclusive" },
 		{ args_given(&o->args, KEY_ORDER) && !o->folded, "--order requires -f" },
+		{ o->duration_ns && o->args.interval_ns, "-D and INTERVAL are mutually exclusive",
+		  "-D SECONDS is INTERVAL SECONDS with a COUNT of 1" },
+		{ o->svg && !o->args.replay && !o->duration_ns && o->args.interval_ns &&
+		      o->args.count != 1,
+		  "--svg shows one output",
+		  "use -D instead of INTERVAL, or --record and then --replay FILE --sum --svg" },
 		{ o->by && o->per_pid,
 		  "-P and --by are mutually exclusive: -P is --by disk,process" },
 	};
-	int r = args_check(rules, sizeof(rules) / sizeof(rules[0]), err);
+	int r = args_check(rules, ARRAY_SIZE(rules), err);
 
 	return r ? r : blk_check_options(&o->filters, &o->args, err);
 }
-
-/* What only shapes the output. */
-static const int shown[] = { 'f', 'r', KEY_ORDER, KEY_SVG, STACK_KEY_VALUE, 0 };
-
-static const struct args_values values[] = {
-	{ "KEY[,KEY]", "disk|process|comm|cgroup|unit|container|user" },
-	{ 0 },
-};
 
 static const struct args_example examples[] = {
 	{ "-P -io w -D 86400", "who writes, over a day" },
@@ -165,34 +114,33 @@ static const struct args_example examples[] = {
 
 const struct args_spec stack_args = {
 	.options = options,
-	.parse = parse,
-	.members = members,
-	.doc = "Bytes by disk, process and stack, counted where I/O is submitted: through md "
-	       "and dm, and on what lies below them.\vWithout -K and -U: by disk and "
-	       "process. Output comes at the end, fewest bytes first.",
-	.no_interval = "the time to trace is -D SECONDS",
+	.doc = "Bytes by disk, process and stack, counted where I/O is submitted: "
+	       "on md and dm devices and on the disks below them.",
+	.notes = "Without -K and -U: by disk and process. Without INTERVAL the output comes at the "
+		 "end (SIGUSR1: also now). Fewest bytes first.",
 	.examples = examples,
-	.values = values,
-	.replay = shown,
-	.filters = (const int[]){ BLK_FILTER_KEYS, 0 },
 };
 
 int stack_options(int argc, char **argv, struct stack_options *o, struct error *err)
 {
-	struct args_spec spec = stack_args;
 	int r;
 
 	memset(o, 0, sizeof(*o));
 	o->reads = o->writes = true;
 	name_iodir(argc, argv);
-	spec.own = o;
-	r = args_parse(&spec, argc, argv, &o->args, err);
+	r = args_parse(&stack_args, o, argc, argv, &o->args, err);
 	if (r)
 		return r;
-	if (o->args.replay)
-		o->ios = o->waits = false; /* the recording says */
-	o->args.count = o->args.interval_ns ? 1 : 0;
+	/* For a replay the recording decides. */
+	o->ios = !o->args.replay && (o->unit == STACK_IOS || o->unit == STACK_TIME);
+	o->waits = !o->args.replay && o->unit == STACK_WAIT;
 	if (o->folded && !o->args.output)
 		o->args.stdout_is_data = true;
-	return check(o, err);
+	r = check(o, err);
+	if (o->duration_ns) {
+		o->args.interval_ns = o->duration_ns;
+		o->args.count = 1;
+	}
+	o->several = o->args.interval_ns && o->args.count != 1;
+	return r;
 }

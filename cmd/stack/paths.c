@@ -5,10 +5,10 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Of each of both sets. */
+/* Limit for each of the two sets. */
 #define MAX_MEMORY (2U << 20)
 
-/* What is kept.  at[]: the kernel's frames, then the user's. */
+/* A stored pair of stacks. at[]: the kernel's frames, then the user's. */
 struct path {
 	uint64_t number; /* the key */
 	struct stack_id id[2];
@@ -40,7 +40,7 @@ int stack_paths_keep(struct stack_paths *p, const struct stack_id *kernel,
 		   : 0;
 }
 
-/* In the set of the recent ones; NULL: it is not there. */
+/* In the set of the recent ones; NULL: not there. */
 static const struct path *find_recent(const struct stack_paths *p, uint64_t number)
 {
 	uint32_t at = intern_find(&p->recent, &number, sizeof(number));

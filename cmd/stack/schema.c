@@ -1,48 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cmd/stack/schema.h"
 
+#include "output/columns.h"
 #include "output/stacks.h"
+#include "core/base/array.h"
 
-#define LABEL(key, label, meaning)                                                                 \
-	{                                                                                          \
-		key, NULL, COLUMN_STR, ROLE_LABEL, "", meaning,                                    \
-		    offsetof(struct stack_row, labels[label]), 0, false, NULL                      \
-	}
+#define ROW			struct stack_row
+#define BY(key, label, meaning) COLUMN(LABEL, key, labels[label], NULL, 0, "", meaning)
 
 static const struct column columns[] = {
-	{ "disk", NULL, COLUMN_STR, ROLE_LABEL, "", "disk, or partition with -d",
-	  offsetof(struct stack_row, disk), 0, false, NULL },
-	{ "comm", NULL, COLUMN_STR, ROLE_LABEL, "", "name of the process that submitted it",
-	  offsetof(struct stack_row, comm), 0, false, NULL },
-	{ "pid", NULL, COLUMN_U32, ROLE_LABEL, "", "its number, with -P; else 0",
-	  offsetof(struct stack_row, pid), 0, false, NULL },
-	{ "kernel", NULL, COLUMN_FRAMES, ROLE_STACK, "", "kernel stack, leaf first (-K)",
-	  offsetof(struct stack_row, kernel), 0, false, NULL },
-	{ "user", NULL, COLUMN_FRAMES, ROLE_STACK, "", "user stack, leaf first (-U)",
-	  offsetof(struct stack_row, user), 0, false, NULL },
-	{ "read_bytes", NULL, COLUMN_U64, ROLE_COUNTER, "bytes", "bytes read",
-	  offsetof(struct stack_row, read_bytes), 0, false, NULL },
-	{ "write_bytes", NULL, COLUMN_U64, ROLE_COUNTER, "bytes", "bytes written",
-	  offsetof(struct stack_row, write_bytes), 0, false, NULL },
-	LABEL("cgroup", STACK_CGROUP, "control group that it is charged to"),
-	LABEL("unit", STACK_UNIT, "systemd unit of that control group"),
-	LABEL("container", STACK_CONTAINER, "container of that control group"),
-	LABEL("user_name", STACK_USER, "real user of the process, with --by user"),
-	{ "read_ios", NULL, COLUMN_U64, ROLE_COUNTER, "", "reads that are complete",
-	  offsetof(struct stack_row, read_ios), 0, false, NULL },
-	{ "write_ios", NULL, COLUMN_U64, ROLE_COUNTER, "", "writes that are complete",
-	  offsetof(struct stack_row, write_ios), 0, false, NULL },
-	{ "read_time_ns", NULL, COLUMN_U64, ROLE_COUNTER, "ns",
-	  "time of these reads, from submission to completion",
-	  offsetof(struct stack_row, read_time_ns), 0, false, NULL },
-	{ "write_time_ns", NULL, COLUMN_U64, ROLE_COUNTER, "ns",
-	  "time of these writes, from submission to completion",
-	  offsetof(struct stack_row, write_time_ns), 0, false, NULL },
-	{ "read_wait_ns", NULL, COLUMN_U64, ROLE_COUNTER, "ns",
-	  "time off the CPU in reads and page faults (--value wait)",
-	  offsetof(struct stack_row, read_wait_ns), 0, false, NULL },
-	{ "write_wait_ns", NULL, COLUMN_U64, ROLE_COUNTER, "ns", "the same in writes and syncs",
-	  offsetof(struct stack_row, write_wait_ns), 0, false, NULL },
+	LABEL(disk, NULL, 0, "disk, or partition with -d"),
+	LABEL(comm, NULL, 0, "name of the process that submitted it"),
+	LABEL(pid, NULL, 0, "process ID with -P; otherwise 0"),
+	STACK(kernel, "kernel stack, leaf first (-K)"),
+	STACK(user, "user stack, leaf first (-U)"),
+	COUNTER(read_bytes, NULL, 0, "bytes", "bytes read"),
+	COUNTER(write_bytes, NULL, 0, "bytes", "bytes written"),
+	BY("cgroup", STACK_CGROUP, "control group that it is charged to"),
+	BY("unit", STACK_UNIT, "systemd unit of that control group"),
+	BY("container", STACK_CONTAINER, "container of that control group"),
+	BY("user_name", STACK_USER, "real user of the process, with --by user"),
+	COUNTER(read_ios, NULL, 0, "", "completed reads"),
+	COUNTER(write_ios, NULL, 0, "", "completed writes"),
+	COUNTER(read_time_ns, NULL, 0, "ns", "time of these reads, from submission to completion"),
+	COUNTER(write_time_ns, NULL, 0, "ns",
+		"time of these writes, from submission to completion"),
+	COUNTER(read_wait_ns, NULL, 0, "ns",
+		"time off the CPU in reads and page faults (--value wait)"),
+	COUNTER(write_wait_ns, NULL, 0, "ns",
+		"time off the CPU in writes and syncs (--value wait)"),
 };
 
 enum {
@@ -64,7 +50,7 @@ enum {
 	READ_WAIT,
 };
 
-_Static_assert(sizeof(columns) / sizeof(columns[0]) == STACK_COLUMNS, "all");
+_Static_assert(ARRAY_SIZE(columns) == STACK_COLUMNS, "all");
 
 static bool has_column(const struct stack_options *o, size_t i)
 {
@@ -112,9 +98,8 @@ const struct schema *stack_schema_variant(size_t i, const char **with)
 	static const struct stack_options waits = { .waits = true };
 	static struct stack_schema of_waits;
 
-	if (i >= sizeof(options) / sizeof(options[0]))
+	if (i >= ARRAY_SIZE(options))
 		return NULL;
 	*with = options[i];
-	return i < sizeof(variants) / sizeof(variants[0]) ? &variants[i]
-							  : stack_schema(&of_waits, &waits);
+	return i < ARRAY_SIZE(variants) ? &variants[i] : stack_schema(&of_waits, &waits);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The columns of iotrace stack. */
 #ifndef IOTRACE_CMD_STACK_SCHEMA_H
 #define IOTRACE_CMD_STACK_SCHEMA_H
 
@@ -7,7 +8,7 @@
 #include "cmd/stack/options.h"
 #include "output/schema.h"
 
-/* The columns of a struct stack_row that go with some options. */
+/* The columns of a struct stack_row for some options. */
 #define STACK_COLUMNS 17
 struct stack_schema {
 	struct column columns[STACK_COLUMNS];

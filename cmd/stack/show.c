@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* Prints the output of a run and of a replay. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -7,10 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd/guard.h"
+#include "cmd/cli/report.h"
+#include "cmd/engine/guard.h"
 #include "cmd/stack/schema.h"
 #include "cmd/stack/stack.h"
 #include "core/base/clock.h"
+#include "core/base/text.h"
 #include "output/terminal.h"
 
 /* ---- the first line ---- */
@@ -22,17 +25,30 @@ static int print_start(void *ctx, FILE *stream)
 	char secs[32];
 
 	if (s->o.folded)
-		return 0; /* nothing that is no stack */
+		return 0; /* not a stack */
 	tool_seconds(s->o.args.interval_ns, secs, sizeof(secs));
-	if (s->o.unit == STACK_WAIT && s->o.args.interval_ns)
-		fprintf(stream, "Tracing waits for I/O (ns) for %s secs.\n", secs);
-	else if (s->o.unit == STACK_WAIT)
-		fputs("Tracing waits for I/O (ns)... Hit Ctrl-C to end.\n", stream);
-	else if (s->o.args.interval_ns)
-		fprintf(stream, "Tracing io (%s) to block devices for %s secs.\n", unit, secs);
+	if (s->o.unit == STACK_WAIT)
+		fputs("Tracing waits for I/O (ns)", stream);
 	else
-		fprintf(stream, "Tracing io (%s) to block devices... Hit Ctrl-C to end.\n", unit);
+		fprintf(stream, "Tracing io (%s) to block devices", unit);
+	if (!s->o.args.interval_ns)
+		fputs("... Hit Ctrl-C to end.\n", stream);
+	else if (s->o.several)
+		fprintf(stream, " every %s secs... Hit Ctrl-C to end.\n", secs);
+	else
+		fprintf(stream, " for %s secs.\n", secs);
 	return render_flush(stream);
+}
+
+static int print_head(void *ctx, const struct recording_interval *in, FILE *stream)
+{
+	const struct stack *s = ctx;
+	char text[CLOCK_TEXT_SIZE];
+
+	if (s->o.folded || (!s->o.several && !s->again))
+		return 0;
+	recording_clock(in, text);
+	return fprintf(stream, "\n%s\n", text) < 0 ? -errno : 0;
 }
 
 /* ---- progress ---- */
@@ -71,7 +87,7 @@ void stack_show_progress(struct stack *s)
 	guard_enter(GUARD_WRITE); /* a terminal may be stopped */
 	terminal_clear_line(stderr);
 	fprintf(stderr, "%s elapsed", clock_text(elapsed, first, sizeof(first)));
-	if (s->o.args.interval_ns > elapsed)
+	if (!s->o.several && s->o.args.interval_ns > elapsed)
 		fprintf(stderr, ", %s remaining",
 			clock_text(s->o.args.interval_ns - elapsed + NS_PER_SEC - 1, second,
 				   sizeof(second)));
@@ -94,25 +110,26 @@ void stack_wipe_progress(struct stack *s)
 static void row_of(struct stack *s, uint32_t i, struct stack_row *out)
 {
 	const struct table_key *key = table_key(&s->table, i);
+	const struct table_row *counts = table_row(&s->table, i);
 
 	*out = (struct stack_row){
-		.disk = table_text(&s->table, key->disk),
-		.comm = table_text(&s->table, key->comm),
+		.disk = stack_tree_text(&s->table.tree, key->disk),
+		.comm = stack_tree_text(&s->table.tree, key->comm),
 		.pid = key->pid,
-		.kernel = table_frames(&s->table, key->kernel),
-		.user = table_frames(&s->table, key->user),
-		.read_bytes = s->table.rows[i].bytes[0],
-		.write_bytes = s->table.rows[i].bytes[1],
-		.read_ios = s->table.rows[i].ios[0],
-		.write_ios = s->table.rows[i].ios[1],
+		.kernel = stack_tree_frames(&s->table.tree, key->kernel),
+		.user = stack_tree_frames(&s->table.tree, key->user),
+		.read_bytes = counts->bytes[0],
+		.write_bytes = counts->bytes[1],
+		.read_ios = counts->ios[0],
+		.write_ios = counts->ios[1],
 	};
-	*(s->o.waits ? &out->read_wait_ns : &out->read_time_ns) = s->table.rows[i].ns[0];
-	*(s->o.waits ? &out->write_wait_ns : &out->write_time_ns) = s->table.rows[i].ns[1];
+	*(s->o.waits ? &out->read_wait_ns : &out->read_time_ns) = counts->ns[0];
+	*(s->o.waits ? &out->write_wait_ns : &out->write_time_ns) = counts->ns[1];
 	for (int label = 0; label < STACK_LABELS; label++)
-		out->labels[label] = table_text(&s->table, key->labels[label]);
+		out->labels[label] = stack_tree_text(&s->table.tree, key->labels[label]);
 }
 
-/* In a replay what is no key is NULL. */
+/* In a replay, labels that are not keys are NULL. */
 static int compare_names(const char *a, const char *b)
 {
 	return strcmp(a ? a : "", b ? b : "");
@@ -144,18 +161,25 @@ static void sort_rows(struct stack_row *rows, size_t n, enum stack_unit unit)
 		qsort_r(rows, n, sizeof(*rows), smallest_first, &unit);
 }
 
-int stack_make_rows(struct stack *s, struct error *err)
+static int narrowed(void *ctx, void *rows, size_t n, bool joined)
 {
-	s->rows = calloc(s->table.keys.n + 1, sizeof(*s->rows));
-	if (!s->rows)
-		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
-	for (uint32_t i = 0; i < s->table.keys.n; i++)
-		row_of(s, i, &s->rows[i]);
-	sort_rows(s->rows, s->table.keys.n, s->o.unit);
+	if (joined)
+		sort_rows(rows, n, ((const struct stack *)ctx)->o.unit);
 	return 0;
 }
 
-/* ---- which of them are shown ---- */
+int stack_make_rows(struct stack *s, struct error *err)
+{
+	s->rows = calloc(s->table.rows.n + 1, sizeof(*s->rows));
+	if (!s->rows)
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	for (uint32_t i = 0; i < s->table.rows.n; i++)
+		row_of(s, i, &s->rows[i]);
+	sort_rows(s->rows, s->table.rows.n, s->o.unit);
+	return 0;
+}
+
+/* ---- choosing the rows ---- */
 
 /* All rows have the same keys. */
 static const char *other_name(const char *name)
@@ -163,7 +187,7 @@ static const char *other_name(const char *name)
 	return name && name[0] ? "(other)" : "";
 }
 
-/* The first @n rows of @rows as one. */
+/* Merges the first @n rows of @rows into one. */
 static struct stack_row other_rows(const struct stack_row *rows, size_t n)
 {
 	struct stack_row other = { .disk = other_name(rows[0].disk),
@@ -184,7 +208,7 @@ static struct stack_row other_rows(const struct stack_row *rows, size_t n)
 	return other;
 }
 
-/* -r: the largest rows, which are the last ones, behind the sum of the others. */
+/* -r: the largest rows, which are the last ones, after the sum of the others. */
 static size_t limit_rows(const struct stack_options *o, struct stack_row *rows, size_t n)
 {
 	size_t others = n > o->max_rows && o->max_rows ? n - (size_t)o->max_rows : 0;
@@ -196,7 +220,7 @@ static size_t limit_rows(const struct stack_options *o, struct stack_row *rows, 
 	return n - others + 1;
 }
 
-/* In another order than that of the run, or not all of them. */
+/* In another order than in the run, or not all of them. */
 static int shown_rows(void *ctx, struct render_interval *in, void **own, struct error *err)
 {
 	const struct stack_options *o = &((struct stack *)ctx)->o;
@@ -247,7 +271,7 @@ static void print_largest(const struct stack_row *row, enum stack_unit unit, uin
 
 void stack_show_largest(const struct stack *s)
 {
-	size_t n = s->table.keys.n;
+	size_t n = s->table.rows.n;
 	uint64_t all = 0;
 	char text[64];
 
@@ -266,39 +290,25 @@ void stack_show_largest(const struct stack *s)
 
 /* ---- the flame graph ---- */
 
-static int write_svg(struct renderer *r, const struct render_interval *in, struct error *err)
+static int write_svg(void *ctx, const char *caption, const struct render_interval *in, FILE *stream)
 {
-	struct stack *s = (struct stack *)((char *)r - offsetof(struct stack, svg_renderer));
+	const struct stack *s = ctx;
 	const char *what = s->o.reads && s->o.writes ? "I/O" : s->o.reads ? "Reads" : "Writes";
 	static const char *const sums[] = { "bytes", "I/Os", "time", "time off the CPU" };
 	struct render_interval shown = *in;
-	char title[128], time[32];
+	char title[192], time[32], keys[KEYS_TEXT_SIZE];
+	struct error err;
 	void *own;
-	int code = shown_rows(s, &shown, &own, err);
+	int r = shown_rows(ctx, &shown, &own, &err);
 
-	if (code)
-		return code;
-
+	if (r)
+		return r;
 	clock_text(in->interval.end_ns - in->interval.start_ns, time, sizeof(time));
-	snprintf(title, sizeof(title), "%s in %s by disk, process and stack, in %s (h:mm:ss)", what,
-		 sums[s->o.unit], time);
-	code = stacks_svg(s->svg.stream, title, s->o.unit, shown.rows, shown.n);
+	keys_text(s->o.by, keys);
+	snprintf(title, sizeof(title), "%s in %s by %s and stack, in %s (h:mm:ss)", what,
+		 sums[s->o.unit], s->o.by ? keys : "disk, process", time);
+	r = stacks_svg(stream, title, caption, s->o.unit, shown.rows, shown.n);
 	free(own);
-	return code ? outfile_error(s->o.svg, code, err) : outfile_commit(&s->svg, err);
-}
-
-static const struct renderer_ops svg_renderer = { .interval = write_svg };
-
-/* At the beginning of a run: an error here must not come after a day. */
-int stack_open_svg(struct tool_run *run, struct error *err)
-{
-	struct stack *s = run->ctx;
-	int r = s->o.svg ? outfile_open(&s->svg, s->o.svg, 0666, err) : 0;
-
-	if (s->svg.stream) {
-		s->svg_renderer = (struct renderer){ .ops = &svg_renderer };
-		run->show.beside = &s->svg_renderer;
-	}
 	return r;
 }
 
@@ -320,7 +330,7 @@ static int print_stacks(void *ctx, const struct render_interval *in, FILE *strea
 	return r;
 }
 
-/* Of a replay. */
+/* In a replay. */
 static int check(void *ctx, struct error *err)
 {
 	const struct stack *s = ctx;
@@ -341,12 +351,18 @@ static int take(void *ctx, const struct recording_interval *in, struct error *er
 	struct stack *s = ctx;
 
 	(void)in;
-	/* The flame graph has been written, and has got its name. */
-	if (s->o.args.replay && s->shown)
-		return error_set(err, STATUS_FAILED, -EINVAL,
-				 "the recording is damaged: stack has one output only");
+	s->again = s->shown;
 	s->shown = true;
+	if (s->o.args.replay && s->o.svg && s->again) {
+		error_set(err, STATUS_USAGE, -EINVAL,
+			  "--svg shows one output, and the recording has several");
+		error_hint(err, "--sum adds them up, --begin and --end choose");
+		return -EINVAL;
+	}
 	stack_wipe_progress(s);
+	if (s->o.svg && s->again)
+		report_line("note: %s has only what was counted since the last SIGUSR1",
+			    text_shown(s->o.svg).text);
 	return 0;
 }
 
@@ -362,14 +378,28 @@ static void tables(void *ctx, struct show *show)
 		    "counted";
 }
 
+static const struct show_setting settings[] = {
+	SHOW_SETTING(struct stack, "duration_ns", 0, o.args.interval_ns, UINT64_MAX),
+	SHOW_SETTING(struct stack, "several", 0, o.several, 1),
+	SHOW_SETTING(struct stack, "reads", 0, o.reads, 1),
+	SHOW_SETTING(struct stack, "writes", 0, o.writes, 1),
+	SHOW_SETTING(struct stack, "by", KEYS_KEY, o.by, UINT64_MAX),
+	SHOW_SETTING(struct stack, "ios", 0, o.ios, 1),
+	SHOW_SETTING(struct stack, "waits", 0, o.waits, 1),
+	SHOW_SETTING(struct stack, "value", STACK_KEY_VALUE, o.unit, STACK_WAIT),
+	SHOW_SETTING(struct stack, "max_rows", 'r', o.max_rows, UINT64_MAX),
+	{ 0 },
+};
+
 const struct tool_view stack_view = {
+	.columns = stack_schema_variant,
+	.settings = settings,
 	.tables = tables,
 	.check = check,
+	.narrowed = narrowed,
 	.take = take,
 	.rows = shown_rows,
-	.text = { .begin = print_start, .body = print_stacks },
+	.text = { .begin = print_start, .head = print_head, .body = print_stacks },
 	.empty = "no I/O seen",
-	.written_by = "--svg",
-	.written_at = offsetof(struct stack, o.svg),
-	.written_beside = true,
+	.file = { "--svg", offsetof(struct stack, o.svg), write_svg },
 };

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* iotrace stack: what it declares to the engine. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,38 +7,37 @@
 
 #include <bpf/libbpf.h>
 
-#include "cmd/command.h"
-#include "cmd/stack/schema.h"
+#include "cmd/block/base.h"
+#include "cmd/cli/command.h"
 #include "cmd/stack/stack.h"
-#include "cmd/syscalls.h"
+#include "cmd/block/syscalls.h"
+#include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/system/cpus.h"
 #include "core/system/preflight.h"
 #include "core/isolation/privileges.h"
 #include "probes/stack.skel.h"
 
-#define N(array) (sizeof(array) / sizeof((array)[0]))
-
-/* What all that has been counted may take: with the maps, the kernel's symbols and the rest,
- * iotrace stays below 64 MB. */
+/* Limit for all counts: with the maps, the kernel's symbols and the rest, iotrace stays below 64
+ * MB. */
 #define TABLE_LIMIT (16U << 20)
 
 /* ---- the BPF object ---- */
 
-/* Bios on their way to their request: few, and those that never make one. */
+/* Bios on their way to their request: few, and bios that never make a request. */
 static uint32_t paths_room(const struct args *args)
 {
 	return args->map_owners ? args->map_owners : blk_owners_room(cpus_possible(), 0);
 }
 
-/* Do rows stand for stacks that are found by their path? */
+/* Do rows refer to stacks by their path? */
 static bool has_paths(const struct stack_options *o)
 {
 	return o->ios || o->waits;
 }
 
 /* Different stacks between two drains; 0: as many as the BPF object says. */
-#define USER_STACKS 2048 /* of user space alone, which are drained five times a second */
+#define USER_STACKS 2048 /* for user space alone, drained five times a second */
 
 static uint32_t stacks_room(const struct stack_options *o)
 {
@@ -46,8 +46,8 @@ static uint32_t stacks_room(const struct stack_options *o)
 	return o->args.map_stacks || o->kernel ? o->args.map_stacks : USER_STACKS;
 }
 
-/* Different rows of complete I/Os between two drains; 0 as above. */
-#define USER_DONE 8192 /* with user stacks: as for USER_STACKS */
+/* Different rows of completed I/Os between two drains; 0: see above. */
+#define USER_DONE 8192 /* with user stacks: see USER_STACKS */
 
 static uint32_t done_room(const struct stack_options *o)
 {
@@ -56,7 +56,7 @@ static uint32_t done_room(const struct stack_options *o)
 	return o->args.map_rows || !o->user ? o->args.map_rows : USER_DONE;
 }
 
-/* Bios of devices that make no requests. */
+/* Bios of devices without requests. */
 static uint32_t bios_room(const struct stack_options *o)
 {
 	bool has_requests = o->filters.disk.dev && blk_disk_has_requests(&o->filters);
@@ -83,7 +83,7 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "want_cgroup", keys_of_cgroup(s->o.by) },
 		{ "by_user", keys_have(s->o.by, KEY_USER) },
 		{ "own_start", s->o.ios && blk_iostats_off(whole) },
-		{ "trace_completion_mask", run->flags.trace_completion },
+		{ "trace_completion_mask", block_of(run)->flags.trace_completion },
 		{ "syscall_ops", 0, syscall_ops, sizeof(syscall_ops) },
 		{ "check_files", s->o.filters.disk.dev != 0 },
 		{ "keyed_dev", keys_have(stack_keys(&s->o), KEY_DISK) },
@@ -98,7 +98,7 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "stacks1", stacks },
 		{ "cgroups0", keys_of_cgroup(s->o.by) ? BLK_MADE_CGROUPS : 1 },
 		{ "cgroups1", keys_of_cgroup(s->o.by) ? BLK_MADE_CGROUPS : 1 },
-		/* Of the I/Os that are complete. */
+		/* For completed I/Os. */
 		{ "done0", done_room(&s->o) },
 		{ "done1", done_room(&s->o) },
 		{ "paths", s->o.ios ? paths_room(args) : 1 },
@@ -112,37 +112,25 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	int r;
 
 	syscalls_numbers(false, syscall_ops);
-	r = tool_configure(object, options, N(options), maps, N(maps));
+	r = tool_configure(object, options, ARRAY_SIZE(options), maps, ARRAY_SIZE(maps));
 	return r ? r : user_stacks_configure(s->o.user ? &s->stacks : NULL, object);
 }
 
 /* ---- attaching ---- */
 
-static int options(int argc, char **argv, void *ctx, struct error *err)
+static int options(struct tool_run *t, int argc, char **argv, struct error *err)
 {
-	return stack_options(argc, argv, &((struct stack *)ctx)->o, err);
-}
-
-static void want_all(void *ctx)
-{
-	struct stack *s = ctx;
-
-	s->o.kernel = s->o.user = s->o.ios = s->o.waits = true;
-	s->o.by = KEY_CGROUP + 1;
+	return stack_options(argc, argv, &((struct stack *)t->ctx)->o, err);
 }
 
 static int resolve(struct tool_run *run, struct error *err)
 {
 	struct stack *s = run->ctx;
 
+	s->o.waits |= run->check && s->o.ios; /* at once, there */
 	if (s->o.waits)
 		call_disks_init(&s->disks, &s->o.filters, keys_have(stack_keys(&s->o), KEY_DISK));
 	return s->o.user ? user_stacks_resolve(run, err) : 0;
-}
-
-static int replay(struct tool_run *run, struct error *err)
-{
-	return stack_open_svg(run, err);
 }
 
 static const struct hook_alt switch_alts[] = {
@@ -169,7 +157,7 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 	run->files = s->o.user ? USER_STACKS_FILES : 0;
 	if (s->o.ios)
 		s->helpers[n++] = blk_helpers[0];
-	if (s->o.user) /* where there are tables */
+	if (s->o.user) /* if tables are used */
 		s->helpers[n++] = USER_STACKS_HELPER;
 	run->helpers = s->helpers;
 	n = blk_events(WANT_NAMES | (tool_tracks(run) ? WANT_TRACK : 0) | (bios ? WANT_STACK : 0) |
@@ -177,9 +165,10 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 			   (keys_of_cgroup(s->o.by) ? WANT_CGROUPS : 0),
 		       out);
 	if (s->o.waits)
-		out[n++] = (struct hook_event){ "switch", switch_alts, N(switch_alts), false };
+		out[n++] =
+		    (struct hook_event){ "switch", switch_alts, ARRAY_SIZE(switch_alts), false };
 	if (counts_faults(s))
-		out[n++] = (struct hook_event){ "fault", fault_alts, N(fault_alts), true };
+		out[n++] = (struct hook_event){ "fault", fault_alts, ARRAY_SIZE(fault_alts), true };
 	return n;
 }
 
@@ -193,8 +182,8 @@ static void note_faults(struct tool_run *run)
 	size_t n, used = strlen(text);
 
 	if (s->o.waits && s->o.filters.disk.dev)
-		tool_note(run, "waits in page faults are not counted with -d: whose file it is is "
-			       "not known");
+		tool_note(run, "waits in page faults are not counted with -d: the disk of the "
+			       "file is unknown");
 	if (!counts_faults(s) || hooks_tag(run->object.hooks, "fault", -1) >= 0)
 		return;
 	choice = hooks_choices(run->object.hooks, &n);
@@ -219,15 +208,14 @@ static int prepare(struct tool_run *run, struct error *err)
 	int r;
 
 	s->run = run;
-	s->table.limit = TABLE_LIMIT;
+	s->table.tree.limit = TABLE_LIMIT;
 	s->table.unit = s->o.unit;
 	r = keys_of_cgroup(s->o.by) ? cgroups_open(NULL, NULL, &s->cgroups) : 0;
 	if (!r && keys_have(s->o.by, KEY_USER))
 		r = users_open(NULL, &s->users);
 	if (r)
 		return error_set(err, STATUS_FAILED, r, "out of memory");
-	r = stack_open_svg(run, err);
-	return r ? r : stack_open_symbolizer(s, err);
+	return stack_open_symbolizer(s, err);
 }
 
 static void find_disks(struct tool_run *run)
@@ -263,11 +251,11 @@ static int begin(struct tool_run *run, struct error *err)
 
 	(void)err;
 	user_stacks_begin(run, &s->stacks);
-	s->begin_ns = s->stacks.drained_ns = clock_mono_ns();
+	s->begin_ns = s->drained_ns = clock_mono_ns();
 	return 0;
 }
 
-/* Are there names for what -K and -U show? */
+/* Can the frames of -K and -U be named? */
 static int check(struct tool_run *run, struct check *check, struct error *out)
 {
 	struct stack *s = run->ctx;
@@ -296,23 +284,28 @@ static void stop(struct tool_run *run)
 
 	s->stop_ns = clock_mono_ns();
 	if (s->o.ios)
-		tool_sweep(run, stack_account_lost_completion);
+		block_sweep(run, stack_account_lost_completion);
 	else
 		tool_detach(run);
 	s->is_last = true;
 }
 
-/* What is lost in user space.  There is one output: all of the run. */
-static void count_losses(struct tool_run *run, const struct stack *s)
+/* A loss in user space, of which @lost are known by now. */
+static void count_loss(struct tool_run *run, struct stack *s, size_t loss, uint64_t lost)
 {
-	tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_FRAMES, s->stacks.symbolizer.lost);
-	tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_PATHS, s->paths.lost);
-	tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_EVICTED, s->table.evicted);
+	tool_count_loss(run, BLK_LOSS_ROWS + loss, lost - s->lost_before[loss]);
+	s->lost_before[loss] = lost;
+}
+
+static void count_losses(struct tool_run *run, struct stack *s)
+{
+	count_loss(run, s, STACK_LOSS_FRAMES, s->stacks.symbolizer.lost);
+	count_loss(run, s, STACK_LOSS_PATHS, s->paths.lost);
+	count_loss(run, s, STACK_LOSS_EVICTED, s->table.evicted);
 	if (s->cgroups)
 		tool_count_loss(run, BLK_LOSS_CGROUPS, cgroups_lost(s->cgroups));
 	for (int i = 0; i < USER_STACKS_LOSSES; i++)
-		tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_USER + (size_t)i,
-				user_stacks_lost(&s->stacks, i));
+		count_loss(run, s, STACK_LOSS_USER + (size_t)i, user_stacks_lost(&s->stacks, i));
 }
 
 static int rows(struct tool_run *run, struct recording_interval *out, struct error *err)
@@ -325,7 +318,7 @@ static int rows(struct tool_run *run, struct recording_interval *out, struct err
 	if (r)
 		return r;
 	count_losses(run, s);
-	out->tables[0] = (struct recording_rows){ s->rows, s->table.keys.n };
+	out->tables[0] = (struct recording_rows){ s->rows, s->table.rows.n };
 	return 0;
 }
 
@@ -337,6 +330,8 @@ static void end_output(struct tool_run *run, bool last)
 		stack_show_largest(s);
 	free(s->rows);
 	s->rows = NULL;
+	table_clear(&s->table);
+	symbolizer_forget(&s->stacks.symbolizer);
 	if (last)
 		user_stacks_show_unread(&s->stacks);
 }
@@ -354,12 +349,6 @@ static void free_stack(void *ctx)
 	table_free(&s->now);
 	table_free(&s->next);
 	call_disks_free(&s->disks);
-	outfile_discard(&s->svg, false);
-}
-
-static const struct schema *columns(size_t i, const char **with)
-{
-	return stack_schema_variant(i, with);
 }
 
 /* ---- the declaration ---- */
@@ -373,23 +362,23 @@ TOOL_PROBE(stack);
 #define LOSS(i, key, text) [i] = { key, text, NULL, 0, false }
 
 static const struct tool_loss losses[STACK_LOSS_ROWS_ALL] = {
-	PROBE_LOSS(STACK_LOSS_FRAMES, "stacks_lost", "stacks whose frames had no room"),
+	PROBE_LOSS(STACK_LOSS_FRAMES, "stacks_lost", "stacks not stored: map full"),
 	PROBE_LOSS(STACK_LOSS_ROWS, "rows_full",
-		   "I/Os without a row of their own: under " TABLE_LOST_STACK),
+		   "I/Os counted without their stack, map full: under " STACK_TREE_LOST),
 	PROBE_LOSS(STACK_LOSS_PROCESSES, "processes_full",
-		   "of these without their process: under " TABLE_LOST_PROCESS),
-	PROBE_LOSS(STACK_LOSS_BIOS, "lost_ios", "I/Os that are in no row"),
-	PROBE_LOSS(STACK_LOSS_BYTES, "lost_bytes", "bytes that are in no row"),
+		   "of these, I/Os also counted without their process: under " TABLE_LOST_PROCESS),
+	PROBE_LOSS(STACK_LOSS_BIOS, "lost_ios", "I/Os not shown: map full"),
+	PROBE_LOSS(STACK_LOSS_BYTES, "lost_bytes", "bytes not shown: map full"),
 	PROBE_LOSS(STACK_LOSS_REFUSED, "refused", "I/Os rejected by the disk, counted anyway"),
 	PROBE_LOSS(STACK_LOSS_REFUSED_BYTES, "refused_bytes",
 		   "bytes of I/Os rejected by the disk, counted anyway"),
-	PROBE_LOSS(STACK_LOSS_IOS, "ios_full", "complete I/Os, or waits, that are in no row"),
+	PROBE_LOSS(STACK_LOSS_IOS, "ios_full", "completed I/Os, or waits, not shown: map full"),
 	PROBE_LOSS(STACK_LOSS_PATHS, "paths_lost",
-		   "complete I/Os, or waits, whose stack is not known: under " TABLE_LOST_STACK),
+		   "completed I/Os, or waits, with an unknown stack: under " STACK_TREE_LOST),
 	PROBE_LOSS(STACK_LOSS_UNREAD, "stacks_unread",
-		   "kernel stacks that the kernel did not read: under " TABLE_LOST_STACK),
+		   "kernel stacks that could not be read: under " STACK_TREE_LOST),
 	PROBE_LOSS(STACK_LOSS_WAITS, "waits_full", "waits not counted: too many at once"),
-	PROBE_LOSS(STACK_LOSS_ENDS, "waits_no_end", "waits whose end no program saw: not counted"),
+	PROBE_LOSS(STACK_LOSS_ENDS, "waits_no_end", "waits whose end was missed: not counted"),
 	LOSS(STACK_LOSS_EVICTED, "stacks_evicted",
 	     "rows whose stack was dropped to save memory, smallest first"),
 	USER_STACKS_EACH_LOSS(USER_LOSS) USER_STACKS_EACH_STOP(STOP_LOSS)
@@ -398,8 +387,8 @@ static const struct tool_loss losses[STACK_LOSS_ROWS_ALL] = {
 
 static const struct tool_optional optional[] = {
 	{ "track", "-- COMMAND" },
-	{ "rename", "names of processes that change them" },
-	{ "cgroup", "names of cgroups that are gone at once" },
+	{ "rename", "new names of processes that rename themselves" },
+	{ "cgroup", "names of short-lived cgroups" },
 	{ "submit", "--value ios, --value time" },
 	{ "issue", "--value ios, --value time" },
 	{ "requeue", "--value ios, --value time" },
@@ -409,36 +398,23 @@ static const struct tool_optional optional[] = {
 	{ NULL, NULL },
 };
 
-static const struct tool_setting settings[] = {
-	TOOL_SETTING(struct stack, "duration_ns", 0, o.args.interval_ns, UINT64_MAX),
-	TOOL_SETTING(struct stack, "reads", 0, o.reads, 1),
-	TOOL_SETTING(struct stack, "writes", 0, o.writes, 1),
-	TOOL_SETTING(struct stack, "by", 0, o.by, UINT64_MAX),
-	TOOL_SETTING(struct stack, "ios", 0, o.ios, 1),
-	TOOL_SETTING(struct stack, "waits", 0, o.waits, 1),
-	TOOL_SETTING(struct stack, "value", STACK_KEY_VALUE, o.unit, STACK_WAIT),
-	TOOL_SETTING(struct stack, "max_rows", 'r', o.max_rows, UINT64_MAX),
+static const struct check_line checks[] = {
+	{ { "-K", "-U", "--by", "cgroup", "--value", "time" }, "" },
+	{ { NULL }, NULL },
 };
 
 const struct tool tool_stack = {
 	.name = "stack",
-	.ctx_size = sizeof(struct stack),
-	.args_at = offsetof(struct stack, o.args),
-	.filters_at = offsetof(struct stack, o.filters),
-	.flags = TOOL_BLK | TOOL_NAMES | TOOL_DOUBLE_BUFFER,
-	.args = &stack_args,
+	BLOCK_TOOL(struct stack, o),
+	.flags = TOOL_NAMES | TOOL_DOUBLE_BUFFER,
 	.probe = &stack_probe,
 	.optional = optional,
 	.losses = losses,
-	.n_losses = N(losses),
-	.settings = settings,
-	.n_settings = N(settings),
+	.n_losses = ARRAY_SIZE(losses),
 	.view = &stack_view,
-	.columns = columns,
 	.options = options,
-	.want_all = want_all,
+	.checks = checks,
 	.resolve = resolve,
-	.replay = replay,
 	.events = events,
 	.prepare = prepare,
 	.configure = configure,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The options of iotrace top. */
 #ifndef IOTRACE_CMD_TOP_OPTIONS_H
 #define IOTRACE_CMD_TOP_OPTIONS_H
 
-#include "cmd/blk.h"
-#include "cmd/by.h"
+#include "cmd/block/blk.h"
+#include "cmd/block/by.h"
 
 enum top_sort { SORT_BYTES, SORT_IO, SORT_TIME };
 
@@ -25,7 +26,7 @@ extern const struct args_spec top_args;
 /* Parses @argv.  -errno with @err filled. */
 int top_options(int argc, char **argv, struct top_options *o, struct error *err);
 
-/* At most so many rows are shown: -r, else 20 in text and all in other formats. */
+/* The most rows to display: -r, otherwise 20 in text and all in other formats. */
 uint64_t top_max_rows(const struct top_options *o);
 
 #endif

@@ -2,11 +2,14 @@
 #include "cmd/top/rows.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/text.h"
+#include "output/columns.h"
 #include "output/hist.h"
 
 /* ---- columns ---- */
@@ -26,10 +29,9 @@ static void cell_letter(const void *row, char *buf, size_t size)
 	snprintf(buf, size, "%c", (char)((const struct top_row *)row)->letter);
 }
 
-static void cell_kbytes(const void *row, char *buf, size_t size)
+static void text_kbytes(uint64_t bytes, char *buf, size_t size)
 {
-	snprintf(buf, size, "%llu",
-		 (unsigned long long)((const struct top_row *)row)->bytes / 1024);
+	snprintf(buf, size, "%" PRIu64, bytes / 1024);
 }
 
 static void cell_average(const void *row, char *buf, size_t size)
@@ -43,76 +45,59 @@ static void cell_average(const void *row, char *buf, size_t size)
 		snprintf(buf, size, "-");
 }
 
-/* No time is 0: then it is not known. */
-static void milliseconds(uint64_t ns, char *buf, size_t size)
+/* A time of 0 means unknown. */
+static void text_ms(uint64_t ns, char *buf, size_t size)
 {
 	if (ns)
-		snprintf(buf, size, "%.2f", (double)ns / 1e6);
+		column_ms(ns, buf, size);
 	else
 		snprintf(buf, size, "-");
 }
 
-static void cell_p99(const void *row, char *buf, size_t size)
-{
-	milliseconds(((const struct top_row *)row)->p99_ns, buf, size);
-}
-
-static void cell_max(const void *row, char *buf, size_t size)
-{
-	milliseconds(((const struct top_row *)row)->max_ns, buf, size);
-}
-
-#define AT(member) offsetof(struct top_row, member)
+#define ROW struct top_row
 
 static const struct column columns[] = {
-	{ "pid", "PID", COLUMN_U32, ROLE_LABEL, "",
-	  "process (thread group) that submitted the I/O; 0 where nobody saw it", AT(pid), 6, true,
-	  NULL },
-	{ "comm", "COMM", COLUMN_STR, ROLE_LABEL, "", "its name; kept when it has exited", AT(comm),
-	  16, true, cell_comm },
-	{ "op", "D", COLUMN_STR, ROLE_LABEL, "",
-	  "operation: read, write, discard, flush (a command to the device), sync (an empty request "
-	  "that waits for one) and others",
-	  AT(op), 1, true, cell_letter },
-	{ "major", "MAJ", COLUMN_U32, ROLE_LABEL, "", "major number of the disk", AT(major), 3,
-	  true, NULL },
-	{ "minor", "MIN", COLUMN_U32, ROLE_LABEL, "", "minor number of the disk", AT(minor), 3,
-	  true, NULL },
-	{ "disk", "DISK", COLUMN_STR, ROLE_LABEL, "", "disk, named as in /proc/diskstats", AT(disk),
-	  8, true, NULL },
-	{ "io", "I/O", COLUMN_U64, ROLE_COUNTER, "requests", "requests completed in the interval",
-	  AT(io), 5, false, NULL, .help = "block I/O requests completed" },
-	{ "bytes", "Kbytes", COLUMN_U64, ROLE_COUNTER, "bytes", "bytes they moved", AT(bytes), 7,
-	  false, cell_kbytes, .help = "bytes moved by completed block I/O requests" },
-	{ "time_ns", "AVGms", COLUMN_U64, ROLE_COUNTER, "ns",
-	  "time from issue to the device until completion, added up; text shows the average",
-	  AT(time_ns), 6, false, cell_average,
-	  .help =
-	      "time of block I/O requests from issue to the device until completion, added up" },
-	{ "writeback", NULL, COLUMN_BOOL, ROLE_LABEL, "",
-	  "written back by a kernel thread, on behalf of whoever dirtied the pages", AT(writeback),
-	  0, false, NULL },
-	{ "start", NULL, COLUMN_U64, ROLE_STATE, "ns",
-	  "when the process started, since boot: tells it from others with its number", AT(start),
-	  0, false, NULL },
-	{ "letter", NULL, COLUMN_U32, ROLE_STATE, "", "character that stands for op in text",
-	  AT(letter), 0, false, NULL },
-	{ "untimed", NULL, COLUMN_U64, ROLE_STATE, "requests",
-	  "of io: those whose time is not known", AT(untimed), 0, false, NULL },
-	{ "p99_ns", "P99ms", COLUMN_U64, ROLE_GAUGE, "ns",
-	  "99 of 100 requests took at most so long, right to 1/16; of (other), the largest of its "
-	  "rows",
-	  AT(p99_ns), 7, false, cell_p99 },
-	{ "max_ns", "MAXms", COLUMN_U64, ROLE_GAUGE, "ns", "the longest of these times", AT(max_ns),
-	  7, false, cell_max },
-	{ "errors", "ERR", COLUMN_U64, ROLE_COUNTER, "requests",
-	  "requests completed with an error status", AT(errors), 4, false, NULL,
-	  .help = "block I/O requests completed with an error status" },
-	{ "cgroup", "CGROUP", COLUMN_STR, ROLE_LABEL, "",
-	  "control group that the I/O is charged to", AT(cgroup), 6, true, NULL },
+	LABEL(pid, "PID", 6, "process (thread group) that submitted the I/O; 0: unknown"),
+	LABEL(comm, "COMM", 16, "name of the process, kept after it has exited", .cell = cell_comm),
+	LABEL(
+	    op, "D", 1,
+	    "operation: read, write, discard, flush (a command to the device), sync (an empty request "
+	    "that waits for one) and others",
+	    .cell = cell_letter),
+	LABEL(major, "MAJ", 3, "major number of the disk", .spare = true),
+	LABEL(minor, "MIN", 3, "minor number of the disk", .spare = true),
+	LABEL(disk, "DISK", 8, "disk, named as in /proc/diskstats"),
+	COUNTER(io, "I/O", 5, "requests", "requests completed in the interval",
+		.help = "block I/O requests completed", .rate = "IOPS"),
+	COUNTER(bytes, "Kbytes", 7, "bytes", "bytes read, written or discarded by them",
+		.text = text_kbytes, .rate = "KiB/s",
+		.help = "bytes moved by completed block I/O requests"),
+	COUNTER(
+	    time_ns, "AVGms", 6, "ns",
+	    "sum of the times from issue to the device until completion; text "
+	    "shows the average",
+	    .cell = cell_average,
+	    .help =
+		"time of block I/O requests from issue to the device until completion, added up"),
+	LABEL(writeback, NULL, 0,
+	      "write-back by a kernel thread, not by the process that dirtied "
+	      "the pages"),
+	STATE(start, "ns",
+	      "start time of the process since boot: distinguishes processes "
+	      "that reuse a PID"),
+	STATE(letter, "", "letter of op in text"),
+	STATE(untimed, "requests", "requests in io whose time is unknown"),
+	GAUGE(p99_ns, "P99ms", 7, "ns",
+	      "99th percentile of the times, accurate to 1/16; for (other), the "
+	      "largest of its rows",
+	      .text = text_ms),
+	GAUGE(max_ns, "MAXms", 7, "ns", "longest of these times", .text = text_ms),
+	COUNTER(errors, "ERR", 4, "requests", "requests completed with an error status",
+		.help = "block I/O requests completed with an error status"),
+	LABEL(cgroup, "CGROUP", 6, "control group that the I/O is charged to"),
 };
 
-#define N_COLUMNS (sizeof(columns) / sizeof(columns[0]))
+#define N_COLUMNS ARRAY_SIZE(columns)
 
 _Static_assert(KEY_COLUMNS_MAX + N_COLUMNS <= TOP_COLUMNS_MAX, "columns of all options");
 
@@ -153,16 +138,9 @@ static const char no_disk[] = "-";
 
 static struct top_row *new_row(struct top_rows *rows)
 {
-	if (rows->n == rows->room) {
-		size_t room = rows->room ? rows->room * 2 : 64;
-		struct top_row *grown = realloc(rows->rows, room * sizeof(*grown));
+	struct top_row *row = ARRAY_ADD(rows->rows, rows->n);
 
-		if (!grown)
-			return NULL;
-		rows->rows = grown;
-		rows->room = room;
-	}
-	return &rows->rows[rows->n++];
+	return row;
 }
 
 int top_rows_add(struct top_rows *rows, const struct top_key *key, const struct top_value *value,
@@ -201,13 +179,16 @@ int top_rows_add(struct top_rows *rows, const struct top_key *key, const struct 
 static int compare_keys(const void *a, const void *b)
 {
 	const struct top_row *x = a, *y = b;
-	/* All of its bits are set, also those that no member has. */
+	/* All bytes are set, including padding. */
 	int r = memcmp((const char *)&x->key, (const char *)&y->key, sizeof(x->key));
 
-	return r ? r : (x->disk > y->disk) - (x->disk < y->disk);
+	if (!r)
+		r = (x->disk > y->disk) - (x->disk < y->disk);
+	/* With --by dir the key has no file. */
+	return r || x->key.file.kind ? r : (x->by.dir > y->by.dir) - (x->by.dir < y->by.dir);
 }
 
-/* Of more than UINT32_MAX in one slot, that many count: rank() sees that some are missing. */
+/* A slot beyond UINT32_MAX counts that many: rank() notices that some are missing. */
 static void add_slots(struct top_slots *to, const struct top_slots *from)
 {
 	for (size_t i = 0; i < TOP_SLOTS; i++)
@@ -220,8 +201,8 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* @from is given up. */
-static void add_figures(struct top_row *to, struct top_row *from)
+/* @from is freed. */
+void top_row_add(struct top_row *to, struct top_row *from)
 {
 	to->io += from->io;
 	to->bytes += from->bytes;
@@ -250,7 +231,7 @@ static uint64_t slots_hist(const struct top_slots *slots, uint64_t max_ns, struc
 		hist->fine[TOP_SLOT_FIRST + i] = slots->counts[i];
 		placed += slots->counts[i];
 	}
-	/* The last slot has all that is longer, too. */
+	/* The last slot also has all longer times. */
 	if (max_ns >> 36) {
 		hist->fine[hist_fine_slot(max_ns)] = hist->fine[LAST_SLOT];
 		hist->fine[LAST_SLOT] = 0;
@@ -258,15 +239,12 @@ static uint64_t slots_hist(const struct top_slots *slots, uint64_t max_ns, struc
 	return placed;
 }
 
-uint64_t top_slots_p99(const struct top_slots *slots, uint64_t max_ns)
+bool top_row_times(const struct top_row *row, struct hist *times)
 {
-	struct hist hist;
-
-	slots_hist(slots, max_ns, &hist);
-	return hist_percentile(&hist, 990);
+	return row->slots && slots_hist(row->slots, row->max_ns, times) == row->io - row->untimed;
 }
 
-/* The slots of @row become its percentile, if all of its times are in them. */
+/* Computes the percentile of @row from its slots, if all of its times are in them. */
 static void rank(struct top_row *row)
 {
 	uint64_t placed, shortest;
@@ -276,7 +254,7 @@ static void rank(struct top_row *row)
 		return;
 	placed = slots_hist(row->slots, row->max_ns, &hist);
 	shortest = hist.fine[TOP_SLOT_FIRST];
-	hist.fine[TOP_SLOT_FIRST] = 0; /* has shorter times, too */
+	hist.fine[TOP_SLOT_FIRST] = 0; /* also has shorter times */
 	hist_raise_max(&hist);
 	hist.fine[TOP_SLOT_FIRST] = shortest;
 	row->max_ns = hist.max;
@@ -311,7 +289,7 @@ int top_row_join(struct top_row *to, const struct top_row *from)
 		to->slots = slots = NULL;
 	}
 	rest.slots = slots;
-	add_figures(to, &rest);
+	top_row_add(to, &rest);
 	to->p99_ns = p99_ns;
 	rank(to);
 	return 0;
@@ -329,7 +307,7 @@ static void join(struct top_rows *rows)
 			rows->rows[++used] = *from;
 			continue;
 		}
-		add_figures(to, from);
+		top_row_add(to, from);
 	}
 	rows->n = used + 1;
 }
@@ -341,8 +319,10 @@ static void mask_keys(struct top_rows *rows, by_keys by)
 	for (size_t i = 0; i < rows->n; i++) {
 		struct top_key *key = &rows->rows[i].key;
 
-		if (by != keys_all())
+		if (!keys_are_all(by))
 			key->writeback = 0;
+		if (!keys_have(by, KEY_FILE))
+			memset(&key->file, 0, sizeof(key->file)); /* the directory is there */
 		if (!keys_have(by, KEY_DISK))
 			key->dev = 0;
 		if (!keys_of_process(by))
@@ -370,7 +350,7 @@ static void join_labels(struct top_rows *rows, by_keys by)
 		if (compare_labels(&rows->rows[used], &rows->rows[i], &by) != 0)
 			rows->rows[++used] = rows->rows[i];
 		else
-			add_figures(&rows->rows[used], &rows->rows[i]);
+			top_row_add(&rows->rows[used], &rows->rows[i]);
 	}
 	rows->n = used + 1;
 }
@@ -391,7 +371,7 @@ size_t top_rows_limit(struct top_row *rows, size_t n, by_keys by, uint64_t most)
 			if (keys_compare(by, &rows[i].by, &keys_other) == 0)
 				*other = &rows[i];
 		} else if (*other) {
-			add_figures(*other, &rows[i]);
+			top_row_add(*other, &rows[i]);
 		} else {
 			*other = &rows[used++];
 			**other = rows[i];
@@ -401,7 +381,7 @@ size_t top_rows_limit(struct top_row *rows, size_t n, by_keys by, uint64_t most)
 	return used;
 }
 
-/* Rows that were drained just now. */
+/* Rows that were just drained. */
 static void label_disks(struct top_rows *rows, struct disks *disks)
 {
 	for (size_t i = 0; i < rows->n; i++) {
@@ -412,7 +392,37 @@ static void label_disks(struct top_rows *rows, struct disks *disks)
 	}
 }
 
-#define EVICTED 2 /* key.known: of many processes */
+/* The same for files: names are from the last drain. */
+static void label_files(struct top_rows *rows, const struct top_tables *tables)
+{
+	for (size_t i = 0; i < rows->n; i++) {
+		struct key_labels *by = &rows->rows[i].by;
+
+		if (by->file)
+			continue;
+		if (rows->rows[i].key.known == TOP_EVICTED) {
+			*by = keys_other;
+			continue;
+		}
+		by->file = file_names_get(tables->files, &rows->rows[i].key.file);
+		by->dir = file_names_dir(tables->files, by->file, tables->depth);
+	}
+}
+
+/* Forgets the names of files that are in no row. */
+static void keep_files(struct top_rows *rows, struct file_names *files)
+{
+	file_names_begin_keep(files);
+	for (size_t i = 0; i < rows->n; i++) {
+		struct key_labels *by = &rows->rows[i].by;
+
+		if (rows->rows[i].key.known == TOP_EVICTED)
+			continue;
+		by->file = file_names_keep(files, by->file);
+		by->dir = file_names_keep(files, by->dir);
+	}
+	file_names_end_keep(files);
+}
 
 static const char *label_cgroup(const struct top_row *row, const struct top_tables *tables,
 				enum cgroup_name what)
@@ -420,12 +430,12 @@ static const char *label_cgroup(const struct top_row *row, const struct top_tabl
 	return row->key.known ? cgroups_name(tables->cgroups, row->key.cgroup, what) : KEYS_UNKNOWN;
 }
 
-/* But for the name of the process. */
+/* Except the name of the process. */
 static void label_keys(struct top_row *row, const struct top_tables *tables)
 {
 	struct key_labels *by = &row->by;
 
-	if (row->key.known == EVICTED) {
+	if (row->key.known == TOP_EVICTED) {
 		*by = keys_other;
 		return;
 	}
@@ -484,10 +494,12 @@ static void evict(struct top_rows *rows, by_keys by, enum top_sort sort)
 	for (size_t i = TOP_ROWS_MAX / 2; i < rows->n; i++) {
 		struct top_key *key = &rows->rows[i].key;
 
-		rows->evicted += key->known != EVICTED;
+		rows->evicted += key->known != TOP_EVICTED;
 		key->start = key->cgroup = 0;
 		key->pid = key->uid = 0;
-		key->known = EVICTED;
+		memset(&key->file, 0, sizeof(key->file));
+		rows->rows[i].by.file = rows->rows[i].by.dir = keys_other.file;
+		key->known = TOP_EVICTED;
 		if (!by)
 			continue;
 		key->dev = 0;
@@ -498,14 +510,14 @@ static void evict(struct top_rows *rows, by_keys by, enum top_sort sort)
 
 /* ---- labels ---- */
 
-/* At the end of the interval, when all names that come have come. */
+/* At the end of the interval, when all names have arrived. */
 static void label_process(struct top_row *row, struct process_names *names)
 {
 	const struct top_key *k = &row->key;
 
 	row->start = k->start;
 	row->pid = k->pid;
-	if (k->known == EVICTED)
+	if (k->known == TOP_EVICTED)
 		row->comm = TOP_OTHERS;
 	else
 		row->comm = k->known ? process_names_get(names, k->pid, k->start) : KEYS_UNKNOWN;
@@ -515,7 +527,7 @@ static void label_key_process(struct top_row *row, const struct top_tables *tabl
 {
 	const struct top_key *k = &row->key;
 
-	if (k->known == EVICTED)
+	if (k->known == TOP_EVICTED)
 		return;
 	if (keys_have(tables->by, KEY_PROCESS)) {
 		row->by.pid = k->pid;
@@ -531,8 +543,8 @@ struct order {
 	enum top_sort sort;
 };
 
-/* Largest first; what is equal by I/Os, then in an order that does not change
- * from one refresh to the next. */
+/* Largest first; then by I/Os, then in an order that does not change from one refresh to the
+ * next. */
 static int compare_rows(const void *a, const void *b, void *ctx)
 {
 	const struct top_row *x = a, *y = b;
@@ -561,12 +573,16 @@ void top_rows_compact(struct top_rows *rows, const struct top_tables *tables, en
 
 	if (!rows->n)
 		return;
+	if (tables->files)
+		label_files(rows, tables);
 	if (tables->by)
 		mask_keys(rows, tables->by);
 	label_disks(rows, tables->disks);
 	join(rows);
 	if (rows->n > TOP_ROWS_MAX)
 		evict(rows, tables->by, sort);
+	if (tables->files && file_names_are_many(tables->files))
+		keep_files(rows, tables->files);
 	forgot = process_names_forget(tables->names);
 	for (size_t i = 0; i < rows->n; i++) {
 		label(&rows->rows[i], tables);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* iotrace top: what it declares to the engine. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,54 +10,59 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "cmd/command.h"
-#include "cmd/maps.h"
-#include "cmd/screens.h"
-#include "cmd/tool.h"
+#include "cmd/block/base.h"
+#include "cmd/block/file_names.h"
+#include "cmd/block/files.h"
+#include "cmd/cli/command.h"
+#include "cmd/engine/maps.h"
+#include "cmd/engine/tool.h"
 #include "cmd/top/options.h"
 #include "cmd/top/rows.h"
 #include "cmd/top/screen.h"
+#include "output/screen.h"
+#include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/system/cpus.h"
 #include "core/bpf/double_buffer.h"
 #include "core/isolation/privileges.h"
 #include "probes/top.skel.h"
 
-#define N(array) (sizeof(array) / sizeof((array)[0]))
-/* Its own losses, behind those of all block subcommands. */
+/* Losses of top alone; the common losses of block subcommands have the numbers before them. */
 enum { LOSS_PERCENTILES = BLK_LOSS_ROWS };
 
 static const struct tool_loss own_losses[] = {
-	{ .key = "percentiles", .text = "I/Os that are not in P99ms: no room" },
+	{ .key = "percentiles", .text = "I/Os not included in P99ms: no free slots" },
 };
 
 #define LOAD_SIZE 128 /* of a line of /proc/loadavg */
 
 struct top {
-	struct top_options o;
-	struct cgroups *cgroups; /* NULL: not asked for */
-	struct users *users;	 /* NULL: not asked for */
+	union {
+		struct top_options o;
+		struct top_shown screen; /* the full screen's: begins with @o */
+	};
+	struct cgroups *cgroups;  /* NULL: not requested */
+	struct users *users;	  /* NULL: not asked for */
+	struct file_names *files; /* NULL: not asked for */
 	struct top_rows rows;
-	struct top_place *places; /* the BPF map's; NULL: there are none */
+	struct top_place *places; /* the BPF map's; NULL: none */
 	uint32_t n_places;
-	struct mapped_array mapped_places, mapped_slots;
-	struct top_slots *slots;       /* the BPF map's; NULL: not asked for */
+	struct top_value *others; /* the BPF map's rows of files without room; NULL: none */
+	struct mapped_array mapped_places, mapped_slots, mapped_others;
+	struct top_slots *slots;       /* the BPF map's; NULL: not requested */
 	size_t n_slots, drained_slots; /* drained: so far */
 	int free_slots;		       /* descriptor of the map of free ones */
 	uint64_t unplaced;	       /* I/Os with a time, without slots */
 	struct column columns[TOP_COLUMNS_MAX];
 	struct schema schema;
 	char load[LOAD_SIZE];
-	bool clears;		   /* the screen, at each refresh */
-	struct top_screen *screen; /* NULL: none */
-	bool wants_screen;
-	struct top_options shown; /* on the screen at first; o has all keys then */
-	int stats;		  /* keeps the kernel measuring programs; -1: it does not */
+	bool clears;		  /* the screen, at each refresh */
+	struct top_options shown; /* on the full screen at the start; o then has all keys */
 };
 
 /* ---- the BPF object ---- */
 
-/* Rows that may come together before they are drained, each CPU its own. */
+/* Rows that may arrive before they are drained, per CPU. */
 static uint32_t rows_of_a_second(void)
 {
 	uint32_t rows = 512 * cpus_possible();
@@ -82,12 +88,18 @@ static bool wants_processes(const struct top *t)
 	return !t->o.by || keys_of_process(t->o.by);
 }
 
+/* Files that may have rows before they are drained, 808 bytes each. */
+#define FILES 16384
+
 static int configure(struct tool_run *run, struct tool_object *o)
 {
 	const struct top *t = run->ctx;
 	const struct args *args = &t->o.args;
-	uint32_t whole = t->o.filters.disk.whole;
-	uint32_t rows = args->map_rows ? args->map_rows : rows_of_a_second();
+	bool by_file = keys_of_file(t->o.by);
+	uint32_t whole = t->o.filters.disk.whole, cpus = cpus_possible();
+	uint32_t files = !by_file ? 1 : args->map_files ? args->map_files : FILES;
+	/* A file has several: of operations and CPUs. */
+	uint32_t rows = args->map_rows ? args->map_rows : (1 + by_file) * rows_of_a_second();
 	uint32_t slots = args->map_keys ? args->map_keys : slots_of_a_second();
 	uint32_t names = args->map_names ? args->map_names : rows_of_a_second();
 	const struct probe_option options[] = {
@@ -95,19 +107,23 @@ static int configure(struct tool_run *run, struct tool_object *o)
 		{ "by_disk", !t->o.by || keys_have(t->o.by, KEY_DISK) },
 		{ "by_submitter", !t->o.by || keys_of_submitter(t->o.by) },
 		{ "by_user", keys_have(t->o.by, KEY_USER) },
+		{ "by_file", by_file },
 		{ "want_cgroup", wants_cgroups(t) },
 		{ "bio_mode", t->o.bio },
 		{ "extended", t->o.extended },
-		/* With a size of their own it is the hash maps that are tested. */
+		/* With an explicit size a test is about the hash maps. */
 		{ "has_row_places", !args->map_rows },
-		/* An fsync is never issued: its time is from when it was made. */
+		/* An fsync is never issued: its time is from its creation. */
 		{ "own_start", blk_iostats_off(whole) },
 	};
-	/* As large as this machine needs, or, if no program of this run uses it, as small as it
-	 * can be. */
+	/* As large as this machine needs or, if no program of this run uses it, as small as
+	 * possible. */
 	const struct probe_map maps[] = {
-		{ "cpus", cpus_possible() },
-		{ "row_places", args->map_rows ? 1 : TOP_PLACE_INDEX(cpus_possible(), 0) },
+		{ "cpus", cpus },
+		{ "row_places", args->map_rows ? 1 : TOP_PLACE_INDEX(cpus, 0) },
+		{ "others", by_file ? TOP_OTHERS_INDEX(cpus, 0, 0) : 1 },
+		{ "file_names0", files },
+		{ "file_names1", files },
 		{ "rows0", rows },
 		{ "rows1", rows },
 		{ "slots", t->o.extended ? slots : 1 },
@@ -122,7 +138,9 @@ static int configure(struct tool_run *run, struct tool_object *o)
 		{ "bio_owners", blk_owners_entries(run->object.hooks, args, whole) },
 	};
 
-	return tool_configure(o, options, N(options), maps, N(maps));
+	int r = tool_configure(o, options, ARRAY_SIZE(options), maps, ARRAY_SIZE(maps));
+
+	return r || !by_file ? r : files_configure(run, o, &block_of(run)->flags);
 }
 
 /* ---- output ---- */
@@ -145,14 +163,14 @@ static int print_head(void *ctx, const struct recording_interval *in, FILE *stre
 	char clock[CLOCK_TEXT_SIZE], load[4 * LOAD_SIZE];
 	const struct top *t = ctx;
 
-	clock_time(in->interval.end_ns, in->utc_offset, clock);
+	recording_clock(in, clock);
 	render_escape(in->text, load, sizeof(load));
 	return fprintf(stream, "%s%s loadavg: %s\n\n", t->clears ? "" : "\n", clock, load) < 0
 		   ? -errno
 		   : 0;
 }
 
-/* Rows that may be changed, which the caller frees. */
+/* Rows that may be changed; the caller frees them. */
 static int copy_rows(struct render_interval *in, void **own, struct error *err)
 {
 	size_t size = in->n * sizeof(struct top_row);
@@ -173,6 +191,8 @@ static int shown_rows(void *ctx, struct render_interval *in, void **own, struct 
 	uint64_t most = top_max_rows(o);
 	int r = 0;
 
+	if (o->args.screen)
+		return 0; /* all of them */
 	if (sorts || (o->by && in->n > most))
 		r = copy_rows(in, own, err);
 	if (r)
@@ -181,6 +201,23 @@ static int shown_rows(void *ctx, struct render_interval *in, void **own, struct 
 		top_rows_sort(*own, in->n, o->by, o->sort);
 	if (in->n > most)
 		in->n = o->by ? top_rows_limit(*own, in->n, o->by, most) : most;
+	return 0;
+}
+
+static int narrowed(void *ctx, void *rows, size_t n, bool joined)
+{
+	const struct top *t = ctx;
+
+	if (joined)
+		top_rows_sort(rows, n, t->o.by, t->o.sort);
+	return 0;
+}
+
+static int add_rows(void *to, const void *from)
+{
+	struct top_row row = *(const struct top_row *)from;
+
+	top_row_add(to, &row);
 	return 0;
 }
 
@@ -203,23 +240,6 @@ static int print_end(void *ctx, FILE *stream)
 	return render_flush(stream);
 }
 
-static bool step(void *ctx, const char *end)
-{
-	return top_screen_step(((struct top *)ctx)->screen, end);
-}
-
-/* The settings of a replay are known. */
-static void use_screen(struct top *t, struct show *show)
-{
-	bool live = !t->o.args.replay;
-
-	top_screen_set(t->screen, live ? &t->shown : &t->o, t->o.by, live);
-	show->display = top_screen_renderer(t->screen);
-	show->rows = NULL;
-	show->empty = NULL;
-	show->step = step;
-}
-
 static void tables(void *ctx, struct show *show)
 {
 	struct top *t = ctx;
@@ -227,13 +247,20 @@ static void tables(void *ctx, struct show *show)
 	top_schema(&t->o, t->columns, &t->schema);
 	show->tables[0] = (struct recording_table){ "rows", &t->schema };
 	show->n_tables = 1;
-	if (t->screen)
-		use_screen(t, show);
+	if (!t->o.args.screen)
+		return;
+	t->screen.options = t->o.args.replay ? &t->o : &t->shown;
+	t->screen.rows = t->o.by;
 }
 
-/* ---- what is counted ---- */
+/* ---- counts ---- */
 
-/* A completion that no program saw, found at the end. */
+static bool has_data(uint8_t op)
+{
+	return op == BLK_READ || op == BLK_WRITE || op == BLK_ZONE_APPEND;
+}
+
+/* A missed completion, found at the end. */
 static void account_lost_completion(void *ctx, const struct blk_inflight *entry)
 {
 	struct top *t = ctx;
@@ -247,6 +274,7 @@ static void account_lost_completion(void *ctx, const struct blk_inflight *entry)
 		.op = entry->op,
 		.writeback = entry->writeback,
 		.known = entry->known,
+		.file.kind = keys_of_file(t->o.by) && has_data(entry->op) ? FILE_UNREAD : FILE_NONE,
 	};
 
 	if (!blk_filters_submitters(&t->o.filters, &t->o.args) || entry->known)
@@ -255,7 +283,7 @@ static void account_lost_completion(void *ctx, const struct blk_inflight *entry)
 
 static void stop(struct tool_run *run)
 {
-	tool_sweep(run, account_lost_completion);
+	block_sweep(run, account_lost_completion);
 }
 
 /* The longest time between two drains. */
@@ -282,7 +310,7 @@ static int add_row(void *ctx, const void *key, const void *value)
 	return r;
 }
 
-/* Empties the places of the inactive buffer. */
+/* Empties the slots of the inactive buffer. */
 static int drain_places(struct top *t, int inactive)
 {
 	struct top_place *place;
@@ -302,7 +330,26 @@ static int drain_places(struct top *t, int inactive)
 	return r;
 }
 
-/* The names of the rows of the inactive buffer are there by now. */
+/* The same for the rows of files without room. */
+static int drain_others(struct top *t, int inactive)
+{
+	struct top_value *row;
+	int r = 0;
+
+	for (uint32_t cpu = 0; t->others && cpu < cpus_possible(); cpu++) {
+		for (unsigned int op = 0; op < BLK_OPS; op++) {
+			const struct top_key key = { .op = (uint8_t)op, .known = TOP_EVICTED };
+
+			row = &t->others[TOP_OTHERS_INDEX(cpu, (uint32_t)inactive, op)];
+			if (!r && (row->io || row->bytes))
+				r = add_row(t, &key, row);
+			memset(row, 0, sizeof(*row));
+		}
+	}
+	return r;
+}
+
+/* The names of the rows of the inactive buffer have arrived by now. */
 static int drain(struct tool_run *run, int inactive, struct error *err)
 {
 	struct top *t = run->ctx;
@@ -310,10 +357,12 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 	const struct bpf_map *rows = inactive ? skel->maps.rows1 : skel->maps.rows0;
 	const struct bpf_map *names =
 	    inactive ? skel->maps.process_names1 : skel->maps.process_names0;
+	const struct bpf_map *files = inactive ? skel->maps.file_names1 : skel->maps.file_names0;
 	const struct bpf_map *cgroups = inactive ? skel->maps.cgroups1 : skel->maps.cgroups0;
 	struct run_fill fills[] = { { 0, bpf_map__max_entries(rows) },
 				    { 0, bpf_map__max_entries(names) },
-				    { 0, bpf_map__max_entries(skel->maps.slots) } };
+				    { 0, bpf_map__max_entries(skel->maps.slots) },
+				    { 0, bpf_map__max_entries(files) } };
 	size_t before = t->rows.n, slots_before = t->drained_slots;
 	int r = double_buffer_drain_hash(bpf_map__fd(rows), sizeof(struct top_key),
 					 sizeof(struct top_value), add_row, t),
@@ -322,6 +371,8 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 	(void)err;
 	if (!r)
 		r = drain_places(t, inactive);
+	if (!r)
+		r = drain_others(t, inactive);
 	if (!r && t->cgroups)
 		r = blk_drain_cgroups(bpf_map__fd(cgroups), t->cgroups);
 	if (r)
@@ -329,10 +380,14 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 	n = blk_drain_names(bpf_map__fd(names), run->names);
 	if (n < 0)
 		return n;
+	r = t->files ? file_names_drain(t->files, bpf_map__fd(files)) : 0;
+	if (r < 0)
+		return r;
+	fills[3].used = (uint32_t)r;
 	fills[0].used = (uint32_t)(t->rows.n - before);
 	fills[1].used = (uint32_t)n;
 	fills[2].used = (uint32_t)(t->drained_slots - slots_before);
-	tool_adapt(run, COLLECT_MS, fills, N(fills));
+	tool_adapt(run, COLLECT_MS, fills, ARRAY_SIZE(fills));
 	return 0;
 }
 
@@ -340,11 +395,19 @@ static struct top_tables tables_of(const struct tool_run *run)
 {
 	const struct top *t = run->ctx;
 
-	return (struct top_tables){ run->disks, run->names, t->cgroups,
-				    t->users,	t->o.by,    t->screen != NULL };
+	return (struct top_tables){
+		.disks = run->disks,
+		.names = run->names,
+		.cgroups = t->cgroups,
+		.users = t->users,
+		.files = t->files,
+		.depth = keys_dir_depth(t->o.args.screen ? t->shown.by : t->o.by),
+		.by = t->o.by,
+		.keep_slots = t->o.args.screen,
+	};
 }
 
-/* Between two outputs: the maps shall not fill up, however long the interval. */
+/* Between two outputs: the maps must not fill up, however long the interval. */
 static int collect(struct tool_run *run, struct error *err)
 {
 	struct top *t = run->ctx;
@@ -355,33 +418,14 @@ static int collect(struct tool_run *run, struct error *err)
 	return r;
 }
 
-/* The CPU time that the programs have taken, in ns. */
-static uint64_t programs_ns(const struct tool_run *run)
-{
-	struct bpf_program *program;
-	uint64_t sum = 0;
-
-	bpf_object__for_each_program (program, run->object.obj) {
-		struct bpf_prog_info info = { 0 };
-		uint32_t size = sizeof(info);
-		int fd = bpf_program__fd(program);
-
-		if (fd >= 0 && bpf_obj_get_info_by_fd(fd, &info, &size) == 0)
-			sum += info.run_time_ns;
-	}
-	return sum;
-}
-
 static int rows(struct tool_run *run, struct recording_interval *out, struct error *err)
 {
 	struct top *t = run->ctx;
 	const struct top_tables tables = tables_of(run);
 
 	(void)err;
-	if (!t->o.args.for_programs || t->o.args.record) {
-		read_load(t->load);
-		out->text = t->load;
-	}
+	read_load(t->load);
+	out->text = t->load;
 	top_rows_finish(&t->rows, &tables, t->o.sort);
 	tool_count_loss(run, BLK_LOSS_EVICTED, t->rows.evicted);
 	t->rows.evicted = 0;
@@ -390,8 +434,6 @@ static int rows(struct tool_run *run, struct recording_interval *out, struct err
 	if (t->cgroups)
 		tool_count_loss(run, BLK_LOSS_CGROUPS, cgroups_lost(t->cgroups));
 	out->tables[0] = (struct recording_rows){ t->rows.rows, t->rows.n };
-	if (t->screen)
-		top_screen_cost(t->screen, programs_ns(run));
 	return 0;
 }
 
@@ -403,11 +445,13 @@ static void end_output(struct tool_run *run, bool last)
 	top_rows_clear(&t->rows);
 	if (t->cgroups)
 		cgroups_forget(t->cgroups);
+	if (t->files)
+		file_names_forget(t->files);
 }
 
-/* ---- what is attached ---- */
+/* ---- attaching ---- */
 
-/* What is read, by people, as it comes: who asks for so many outputs keeps them. */
+/* For a person who reads it live: with a COUNT the outputs are kept. */
 static bool wants_screen(const struct top_options *o)
 {
 	const struct args *args = &o->args;
@@ -417,42 +461,26 @@ static bool wants_screen(const struct top_options *o)
 	       !args->show_source && !args->list_hooks && !screen_missing();
 }
 
-static int options(int argc, char **argv, void *ctx, struct error *err)
+static int options(struct tool_run *run, int argc, char **argv, struct error *err)
 {
-	struct top *t = ctx;
+	struct top *t = run->ctx;
 	int r = top_options(argc, argv, &t->o, err);
 
-	t->stats = -1;
 	if (r || !wants_screen(&t->o))
 		return r;
-	t->wants_screen = true;
+	t->o.args.screen = true;
 	t->shown = t->o;
 	if (t->o.args.replay)
 		return 0;
-	/* Whatever the keys will ask for. */
-	t->o.by = keys_all();
+	/* All keys that the user may select; files only if asked for, since finding them takes
+	 * time. */
+	t->o.by = keys_of_file(t->o.by) ? keys_all() : keys_all_but_file();
 	t->o.cgroup_owner = false;
 	t->o.extended = true;
 	return 0;
 }
 
-static int replay(struct tool_run *run, struct error *err)
-{
-	struct top *t = run->ctx;
-
-	if (t->wants_screen && top_screen_open(&t->screen))
-		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
-	return 0;
-}
-
-static void want_all(void *ctx)
-{
-	struct top *t = ctx;
-
-	t->o.bio = t->o.cgroup_owner = true;
-}
-
-/* A disk that makes no requests would give an empty table. */
+/* A disk without requests would give an empty table. */
 static int resolve(struct tool_run *run, struct error *err)
 {
 	const struct top *t = run->ctx;
@@ -474,7 +502,7 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 			  out);
 }
 
-/* One is none: the map is not used. */
+/* A size of 1: the map is not used. */
 static int map_places(struct top *t, const struct bpf_map *map)
 {
 	int r = 0;
@@ -492,6 +520,9 @@ static int attached(struct tool_run *run, struct error *err)
 	struct top *t = run->ctx;
 	int r = map_places(t, skel->maps.row_places);
 
+	if (!r && keys_of_file(t->o.by))
+		r = maps_map_array(skel->maps.others, true, &t->mapped_others);
+	t->others = t->mapped_others.at;
 	if (r || !t->o.extended)
 		return r ? error_set(err, STATUS_FAILED, r, "cannot map BPF maps") : 0;
 	t->free_slots = bpf_map__fd(skel->maps.free_slots);
@@ -508,42 +539,24 @@ static int prepare(struct tool_run *run, struct error *err)
 	struct top *t = run->ctx;
 	int r = wants_cgroups(t) ? cgroups_open(NULL, NULL, &t->cgroups) : 0;
 
+	if (!r && t->o.args.screen) {
+		t->screen.commands = command_lines_open();
+		r = t->screen.commands ? 0 : -ENOMEM;
+	}
 	if (!r && keys_have(t->o.by, KEY_USER))
 		r = users_open(NULL, &t->users);
-	if (!r && t->wants_screen)
-		r = top_screen_open(&t->screen);
+	if (!r && keys_of_file(t->o.by))
+		r = file_names_open(run->disks, &t->files);
 	return r ? error_set(err, STATUS_FAILED, r, "out of memory") : 0;
 }
 
-static int input(void *ctx, short events, struct error *err)
-{
-	struct tool_run *run = ctx;
-	struct top *t = run->ctx;
-	int r = top_screen_input(t->screen);
-	uint64_t ns = top_screen_interval(t->screen);
-
-	(void)events;
-	(void)err;
-	if (ns)
-		tool_set_interval(run, ns, ns);
-	return r;
-}
-
-static int begin_screen(struct tool_run *run, struct top *t, struct error *err)
-{
-	t->stats = bpf_enable_stats(BPF_STATS_RUN_TIME); /* 5.8 */
-	run->on_screen = true;
-	return screens_watch(run->run, top_screen_of(t->screen), input, run, err);
-}
-
-/* Is the screen cleared at each refresh?  Not over what COMMAND or another job writes. */
+/* Is the screen cleared at each refresh?  Not over the output of COMMAND or another job. */
 static int begin(struct tool_run *run, struct error *err)
 {
 	struct top *t = run->ctx;
 
-	if (t->screen)
-		return begin_screen(run, t, err);
-	t->clears = !t->o.no_clear && !t->o.args.count && !t->o.args.command &&
+	(void)err;
+	t->clears = !t->o.args.screen && !t->o.no_clear && !t->o.args.count && !t->o.args.command &&
 		    show_on_terminal(&run->show);
 	run->show.text.clears = t->clears;
 	return 0;
@@ -557,21 +570,21 @@ static void keeps(struct tool_run *run)
 	tool_keep(run, "with --cgroup-owner", PRIVILEGES_CGROUPS, t->o.cgroup_owner);
 	tool_keep(run, "with --by cgroup, unit or container", PRIVILEGES_CGROUPS,
 		  keys_of_cgroup(t->o.by));
-	tool_keep(run, "on the full screen", PRIVILEGES_CGROUPS, t->wants_screen);
+	tool_keep(run, "on the full screen", PRIVILEGES_CGROUPS, t->o.args.screen);
 }
 
 static void free_top(void *ctx)
 {
 	struct top *t = ctx;
 
-	top_screen_close(t->screen);
-	if (t->stats >= 0)
-		close(t->stats);
 	top_rows_free(&t->rows);
 	cgroups_free(t->cgroups);
 	maps_unmap(&t->mapped_places);
 	maps_unmap(&t->mapped_slots);
+	maps_unmap(&t->mapped_others);
+	file_names_free(t->files);
 	users_free(t->users);
+	command_lines_free(t->screen.commands);
 }
 
 static const struct schema *columns(size_t i, const char **with)
@@ -585,10 +598,10 @@ static const struct schema *columns(size_t i, const char **with)
 		{ "--cgroup-owner", { .cgroup_owner = true } },
 		{ "--by", { .by = keys_all() } },
 	};
-	static struct column all[N(variants)][TOP_COLUMNS_MAX];
-	static struct schema schemas[N(variants)];
+	static struct column all[ARRAY_SIZE(variants)][TOP_COLUMNS_MAX];
+	static struct schema schemas[ARRAY_SIZE(variants)];
 
-	if (i >= N(variants))
+	if (i >= ARRAY_SIZE(variants))
 		return NULL;
 	*with = variants[i].with;
 	top_schema(&variants[i].o, all[i], &schemas[i]);
@@ -602,48 +615,51 @@ TOOL_PROBE(top);
 static const struct tool_optional optional[] = {
 	{ "bio", "--bio" },
 	{ "track", "-- COMMAND" },
-	{ "rename", "names of processes that change them" },
-	{ "cgroup", "names of cgroups that are gone at once" },
+	{ "rename", "new names of processes that rename themselves" },
+	{ "cgroup", "names of short-lived cgroups" },
 	{ NULL, NULL },
 };
 
-static const struct tool_setting settings[] = {
-	TOOL_SETTING(struct top, "interval_ns", 0, o.args.interval_ns, UINT64_MAX),
-	TOOL_SETTING(struct top, "max_rows", 'r', o.max_rows, UINT64_MAX),
-	TOOL_SETTING(struct top, "sort", 's', o.sort, SORT_TIME),
-	TOOL_SETTING(struct top, "cgroup_owner", 0, o.cgroup_owner, 1),
-	TOOL_SETTING(struct top, "by", 0, o.by, UINT64_MAX),
-	TOOL_SETTING(struct top, "extended", 0, o.extended, 1),
+static const struct check_line checks[] = { { { "--bio", "--cgroup-owner" }, "" },
+					    { { NULL }, NULL } };
+
+static const struct show_setting settings[] = {
+	SHOW_SETTING(struct top, "interval_ns", 0, o.args.interval_ns, UINT64_MAX),
+	SHOW_SETTING(struct top, "max_rows", 'r', o.max_rows, UINT64_MAX),
+	SHOW_SETTING(struct top, "sort", 's', o.sort, SORT_TIME),
+	SHOW_SETTING(struct top, "cgroup_owner", 0, o.cgroup_owner, 1),
+	SHOW_SETTING(struct top, "by", KEYS_KEY, o.by, UINT64_MAX),
+	SHOW_SETTING(struct top, "extended", 0, o.extended, 1),
+	{ 0 },
 };
 
 static const struct tool_view view = {
+	.columns = columns,
+	.settings = settings,
+	.screen = &top_screen,
 	.tables = tables,
+	.narrowed = narrowed,
+	.join = add_rows,
 	.rows = shown_rows,
 	.text = { .begin = print_start, .head = print_head, .head_lines = 2, .end = print_end },
+	.events = { "io" },
+	.not_events = block_not_events,
 	.empty = "no I/O seen",
 };
 
 const struct tool tool_top = {
 	.name = "top",
-	.ctx_size = sizeof(struct top),
-	.args_at = offsetof(struct top, o.args),
-	.filters_at = offsetof(struct top, o.filters),
-	.flags = TOOL_BLK | TOOL_NAMES | TOOL_DOUBLE_BUFFER,
-	.args = &top_args,
+	BLOCK_TOOL(struct top, o),
+	.flags = TOOL_NAMES | TOOL_DOUBLE_BUFFER,
 	.probe = &top_probe,
-	.helpers = blk_helpers,
 	.optional = optional,
 	.losses = own_losses,
-	.n_losses = N(own_losses),
-	.settings = settings,
-	.n_settings = N(settings),
+	.n_losses = ARRAY_SIZE(own_losses),
 	.view = &view,
-	.columns = columns,
 	.options = options,
-	.want_all = want_all,
+	.checks = checks,
 	.resolve = resolve,
 	.events = events,
-	.replay = replay,
 	.prepare = prepare,
 	.attached = attached,
 	.configure = configure,

@@ -6,14 +6,15 @@
 #include <limits.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/system/kallsyms.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define COUNT(array) (ARRAY_SIZE(array))
 
 /*
- * The functions that add buffers to a queue.  They are exported to drivers, so that none is inlined
- * away, but each kernel has only some: the premapped ones since 6.13, _cache_clean since 7.1.
- * fexit, not fentry: whether the queue took the buffer is known only at the end.
+ * The functions that add buffers to a queue.  They are exported to drivers, so that none is
+ * inlined, but each kernel has only some: the premapped ones since 6.13, _cache_clean since 7.1.
+ * fexit, not fentry: whether the queue accepted the buffer is known only at the end.
  */
 #define ENTRY(name, function, fexit, kprobe)                                                       \
 	static const struct hook_alt name##_alts[] = {                                             \
@@ -100,7 +101,7 @@ bool virtio_sees_gets(const struct hooks *hooks)
 	return in_use(hooks, "get_") == 2;
 }
 
-/* Of the first event, whose function all kernels have. */
+/* For the first event, whose function all kernels have. */
 void virtio_why_no_adds(const struct hooks *hooks, char *why, size_t size)
 {
 	size_t n;
@@ -143,7 +144,7 @@ static bool has_feature(const char *device, int bit)
 	return strlen(text) > (size_t)bit && text[bit] == '1';
 }
 
-/* How many devices there are that @o wants, and how many of those have packed rings. */
+/* How many devices match @o, and how many of them have packed rings. */
 static void count_devices(const struct virtio_options *o, const char *root, size_t *all,
 			  size_t *packed)
 {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Which attach table this kernel allows: function hooks or interrupts. */
 #ifndef IOTRACE_CMD_VIRTIO_ATTACH_H
 #define IOTRACE_CMD_VIRTIO_ATTACH_H
 
@@ -16,8 +17,8 @@ enum attach_method {
 
 #define VIRTIO_EVENTS_MAX 12
 
-/* Fills @events (room for VIRTIO_EVENTS_MAX) with the attach table; @follow: also the
- * functions that return buffers.  Returns how many. */
+/* Fills @events (room for VIRTIO_EVENTS_MAX) with the attach table; @follow: also the functions
+ * that return buffers.  Returns how many. */
 size_t virtio_events(enum attach_method method, bool follow, struct hook_event *events);
 
 /* Is a function that adds buffers hooked? */
@@ -35,9 +36,9 @@ int virtio_sees_irqs(enum attach_method method, const struct hooks *hooks, const
 		     struct error *err);
 
 /*
- * Looks up what ATTACH_IRQ needs.  -errno with @err (STATUS_UNSUPPORTED) when this kernel lacks
- * it, or when none of the wanted devices can be traced by interrupts: @root as in virtio_check().
- * @why: virtio_why_no_adds().
+ * Looks up the requirements of ATTACH_IRQ. -errno with @err (STATUS_UNSUPPORTED) if this kernel
+ * lacks them, or if none of the wanted devices can be traced by interrupts: @root see
+ * virtio_check().  @why: virtio_why_no_adds().
  */
 int virtio_irq_check(const struct virtio_options *o, const char *root, const char *why,
 		     uint64_t handlers[VIRTIO_HANDLERS], struct error *err);

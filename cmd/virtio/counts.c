@@ -11,7 +11,7 @@
 
 struct virtio_counts {
 	struct virtio_arrays arrays;
-	struct virtio_value *values; /* what was taken of each before */
+	struct virtio_value *values; /* the values already read from each */
 	struct virtio_lat *lats;
 };
 
@@ -42,8 +42,8 @@ void virtio_counts_close(struct virtio_counts *c)
 	free(c);
 }
 
-/* By how much each of @n counters has grown since @before; false: by nothing.  Where one has grown
- * its row is somebody's: that is looked at afterwards. */
+/* The growth of each of @n counters since @before; false: none has grown.  If one has grown its row
+ * has an owner: this is checked afterwards. */
 static bool take_words(const __u64 *now, __u64 *before, __u64 *grown, size_t n)
 {
 	__u64 any = 0;
@@ -104,7 +104,7 @@ int virtio_counts_take(struct virtio_counts *c, bool last, struct virtio_rows *r
 	__atomic_store_n(c->arrays.active, !inactive, __ATOMIC_SEQ_CST);
 	*end_ns = clock_mono_ns();
 	grace_wait();
-	/* A program that is still later is counted when this bank is drained next. */
+	/* A program that is even later is counted when this bank is drained next. */
 	r = take_bank(c, inactive, rows);
 	return r || !last ? r : take_bank(c, !inactive, rows);
 }

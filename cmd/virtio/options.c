@@ -13,21 +13,9 @@
 #include "core/base/text.h"
 #include "probes/virtio.h"
 
-static const struct argp_option options[] = {
-	{ "timestamp", 'T', NULL, 0, "print the time of day above each output", 1 },
-	{ "debug", 'D', NULL, 0,
-	  "show the BPF programs, what each is attached to, and their source", 1 },
-	{ "driver", 'd', "DRIVER", 0, "only devices of this driver, such as virtio_blk", 1 },
-	{ "devname", 'n', "DEVICE", 0, "only this device, such as virtio0", 1 },
-	{ "vqname", 'q', "VQ", 0, "only queues of this name, such as req.0", 1 },
-	{ "extended", 'x', NULL, 0,
-	  "also show the bytes that the device wrote and the time from add to get", 1 },
-	{ "latency", 'L', NULL, 0, "histogram of the time from add to get, per virtqueue", 1 },
-	{ 0 },
-};
+#define OWN struct virtio_options
 
-/* A name that the kernel may have: not empty, short enough to be compared, and an entry of a
- * folder. */
+/* A valid name in the kernel: not empty, short enough to be compared, and an entry of a folder. */
 static int take_name(const char *option, const char *arg, const char **name, struct error *err)
 {
 	if (!*arg || strlen(arg) >= VIRTIO_NAME_SIZE || strchr(arg, '/') || !strcmp(arg, ".") ||
@@ -38,8 +26,9 @@ static int take_name(const char *option, const char *arg, const char **name, str
 	return 0;
 }
 
-static int take_device(const char *arg, struct virtio_options *o, struct error *err)
+static int take_device(void *own, const char *arg, struct error *err)
 {
+	OWN *o = own;
 	uint64_t n = 0;
 
 	if (strncmp(arg, "virtio", 6) != 0 || parse_u64("-n", arg + 6, 0, INT32_MAX, &n, NULL)) {
@@ -54,31 +43,35 @@ static int take_device(const char *arg, struct virtio_options *o, struct error *
 	return 0;
 }
 
-static const struct args_member members[] = {
-	{ 'T', offsetof(struct virtio_options, timestamp), false },
-	{ 'D', offsetof(struct virtio_options, debug), false },
-	{ 'x', offsetof(struct virtio_options, extended), false },
-	{ 'L', offsetof(struct virtio_options, latency), false },
-	{ 0 },
-};
-
-static error_t parse(int key, char *arg, void *own, struct error *err)
+static int take_driver(void *own, const char *arg, struct error *err)
 {
-	struct virtio_options *o = own;
-
-	switch (key) {
-	case 'd':
-		return take_name("-d", arg, &o->driver, err);
-	case 'n':
-		return take_device(arg, o, err);
-	case 'q':
-		return take_name("-q", arg, &o->vq, err);
-	}
-	return ARGP_ERR_UNKNOWN;
+	return take_name("-d", arg, &((OWN *)own)->driver, err);
 }
 
-/* What only shapes the output. */
-static const int shown[] = { 'T', 0 };
+static int take_vq(void *own, const char *arg, struct error *err)
+{
+	return take_name("-q", arg, &((OWN *)own)->vq, err);
+}
+
+static const struct args_option options[] = {
+	{ "timestamp", 'T', NULL, "print the time of day above each output", ARGS_SHOWN,
+	  ARGS_FLAG(timestamp), .flags = ARGS_REPLAY },
+	{ "debug", 'D', NULL, "show the BPF programs, what each is attached to, and their source",
+	  ARGS_OTHER, ARGS_FLAG(debug) },
+	{ "driver", 'd', "DRIVER", "only devices of this driver, such as virtio_blk", ARGS_COUNTED,
+	  ARGS_TAKEN(take_driver), .flags = ARGS_ONCE, .columns = { "driver" } },
+	{ "devname", 'n', "DEVICE", "only this device, such as virtio0", ARGS_COUNTED,
+	  ARGS_TAKEN(take_device), .flags = ARGS_ONCE, .columns = { "device" } },
+	{ "vqname", 'q', "VQ", "only queues of this name, such as req.0", ARGS_COUNTED,
+	  ARGS_TAKEN(take_vq), .flags = ARGS_ONCE, .columns = { "vq" } },
+	{ "extended", 'x', NULL,
+	  "also show the bytes that the device wrote and the time from add to get", ARGS_SHOWN,
+	  ARGS_FLAG(extended) },
+	{ "latency", 'L', NULL, "histogram of the time from add to get, per virtqueue", ARGS_SHOWN,
+	  ARGS_FLAG(latency) },
+	ARGS_SCREEN,
+	{ 0 },
+};
 
 static const struct args_example examples[] = {
 	{ "-x 1", "every second, with latencies" },
@@ -89,28 +82,22 @@ static const struct args_example examples[] = {
 
 const struct args_spec virtio_args = {
 	.options = options,
-	.parse = parse,
-	.members = members,
-	.doc = "What goes through each virtqueue, every INTERVAL seconds (3), COUNT times.\v"
-	       "In is what the device writes, Out what it reads. SGs are the scatter-gather "
-	       "lists that were handed to the queue, BW is their bytes. With -- COMMAND it "
-	       "runs as long as COMMAND does, and counts all traffic of a queue, not only "
-	       "COMMAND's.",
+	.doc = "What goes through each virtqueue, every INTERVAL seconds (3), COUNT times.",
+	.notes = "In is what the device writes, Out what it reads. SGs are the scatter-gather "
+		 "lists that were handed to the queue, BW is their bytes. With -- COMMAND it "
+		 "runs as long as COMMAND does, and counts all traffic of a queue, not only "
+		 "COMMAND's.",
 	.counts_all = true,
 	.examples = examples,
-	.replay = shown,
-	.filters = (const int[]){ 'd', 'n', 'q', 0 },
 };
 
 int virtio_options(int argc, char **argv, struct virtio_options *o, struct error *err)
 {
-	struct args_spec spec = virtio_args;
 	int r;
 
 	memset(o, 0, sizeof(*o));
 	o->args.interval_ns = 3 * NS_PER_SEC;
-	spec.own = o;
-	r = args_parse(&spec, argc, argv, &o->args, err);
+	r = args_parse(&virtio_args, o, argc, argv, &o->args, err);
 	if (r)
 		return r;
 	if (o->debug && o->args.for_programs) {
@@ -129,7 +116,37 @@ static bool is_there(const char *root, const char *folder, const char *name)
 	return access(path, F_OK) == 0;
 }
 
-/* Has driver @driver a device whose name matches @pattern? */
+#define LISTED 8 /* names in a hint */
+
+/* Which names /sys/bus/virtio@folder has instead of @name: the closest one, or some. */
+static void hint_names(const char *root, const char *folder, const char *name, struct error *err)
+{
+	char path[PATH_MAX], list[LISTED * (sizeof(struct shown) + 2)] = "";
+	struct text_close close = { .wanted = name };
+	glob_t found = { 0 };
+	size_t used = 0;
+
+	snprintf(path, sizeof(path), "%s/sys/bus/virtio%s*", root ? root : "", folder);
+	if (glob(path, 0, NULL, &found))
+		found.gl_pathc = 0;
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		const char *there = strrchr(found.gl_pathv[i], '/') + 1;
+
+		text_close_add(&close, there);
+		if (i < LISTED)
+			used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
+						 i ? ", " : "", text_shown(there).text);
+	}
+	if (close.names[0][0])
+		error_hint(err, "did you mean %s?", close.names[0]);
+	else if (used)
+		error_hint(err, "there are %s%s", list, found.gl_pathc > LISTED ? ", ..." : "");
+	else
+		error_hint(err, "/sys/bus/virtio%s is empty", folder);
+	globfree(&found);
+}
+
+/* Does driver @driver have a device whose name matches @pattern? */
 static bool drives(const char *root, const char *driver, const char *pattern)
 {
 	char path[PATH_MAX];
@@ -154,13 +171,13 @@ int virtio_check(const struct virtio_options *o, const char *root, struct error 
 	}
 	if (o->device && !is_there(root, "/devices/", o->device)) {
 		error_set(err, STATUS_USAGE, -ENODEV, "no such virtio device: %s", o->device);
-		error_hint(err, "see /sys/bus/virtio/devices");
+		hint_names(root, "/devices/", o->device, err);
 		return -ENODEV;
 	}
 	if (o->driver && !is_there(root, "/drivers/", o->driver)) {
 		error_set(err, STATUS_USAGE, -ENODEV, "no such virtio driver: %s",
 			  text_shown(o->driver).text);
-		error_hint(err, "see /sys/bus/virtio/drivers");
+		hint_names(root, "/drivers/", o->driver, err);
 		return -ENODEV;
 	}
 	if (o->driver && !drives(root, o->driver, o->device ? o->device : "virtio*")) {

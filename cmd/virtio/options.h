@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The options of iotrace virtio. */
 #ifndef IOTRACE_CMD_VIRTIO_OPTIONS_H
 #define IOTRACE_CMD_VIRTIO_OPTIONS_H
 
-#include "cmd/args.h"
+#include "cmd/cli/args.h"
 
 struct virtio_options {
 	struct args args;
@@ -21,8 +22,8 @@ extern const struct args_spec virtio_args;
 int virtio_options(int argc, char **argv, struct virtio_options *o, struct error *err);
 
 /*
- * Is there what the filters name?  @root replaces "/" in tests; NULL is "/".  -ENODEV with @err:
- * STATUS_USAGE for a device or driver that is not there, STATUS_UNSUPPORTED where there is no
+ * Do the devices and drivers of the filters exist?  @root replaces "/" in tests; NULL is "/".
+ * -ENODEV with @err: STATUS_USAGE for a missing device or driver, STATUS_UNSUPPORTED if there is no
  * virtio at all.
  */
 int virtio_check(const struct virtio_options *o, const char *root, struct error *err);

@@ -11,7 +11,7 @@ int virtio_print_head(void *ctx, const struct recording_interval *in, FILE *stre
 	char text[CLOCK_TEXT_SIZE] = "--------";
 
 	if (o->timestamp)
-		clock_time(in->interval.end_ns, in->utc_offset, text);
+		recording_clock(in, text);
 	return fprintf(stream, "%s\n", text) < 0 ? -errno : 0;
 }
 

@@ -13,6 +13,7 @@
 #include <bpf/libbpf.h>
 
 #include "core/base/text.h"
+#include "core/bpf/tracepoints.h"
 #include "core/bpf/hooks.h"
 #include "probes/virtio.skel.h"
 
@@ -61,7 +62,7 @@ struct search {
 	struct virtio_bpf *skel;
 	const char *wanted;
 	bool found;
-	char seen[300]; /* "req.0, req.1", each once, as far as there is room */
+	char seen[300]; /* "req.0, req.1", each once, as many as fit */
 };
 
 static void note_name(struct search *search, const char *name)
@@ -85,7 +86,7 @@ static void search_device(void *ctx, int fd)
 	uint64_t args[] = { (uint64_t)fd, 0 };
 
 	for (int i = 0; i < MAX_QUEUES; i++) {
-		hooks_run_helper(bpf_program__fd(search->skel->progs.list_queue), args, 2, 0);
+		tracepoints_run(bpf_program__fd(search->skel->progs.list_queue), args, 2, 0);
 		args[1] = search->skel->bss->listed_at;
 		if (!args[1])
 			return;

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "output/columns.h"
+#include "core/base/array.h"
+
 /* ---- columns ---- */
 
 static void cell_latency(const void *row, char *buf, size_t size)
@@ -18,55 +21,39 @@ static void cell_latency(const void *row, char *buf, size_t size)
 		snprintf(buf, size, "-");
 }
 
-#define AT(member) offsetof(struct virtio_row, member)
+#define ROW struct virtio_row
 
 static const struct column base[] = {
-	{ "driver", "Driver", COLUMN_STR, ROLE_LABEL, "", "driver of the device", AT(driver), 14,
-	  false, NULL },
-	{ "device", "Device", COLUMN_STR, ROLE_LABEL, "", "device, as in /sys/bus/virtio/devices",
-	  AT(device), 8, false, NULL },
-	{ "vq", "VQ Name", COLUMN_STR, ROLE_LABEL, "", "virtqueue, as its driver calls it", AT(vq),
-	  10, false, NULL },
-	{ "in_sgs", "In SGs", COLUMN_U64, ROLE_COUNTER, "lists",
-	  "scatter-gather lists for the device to write to", AT(in_sgs), 7, false, NULL },
-	{ "out_sgs", "Out SGs", COLUMN_U64, ROLE_COUNTER, "lists",
-	  "scatter-gather lists for the device to read", AT(out_sgs), 7, false, NULL },
-	{ "in_bytes", "In BW", COLUMN_U64, ROLE_COUNTER, "bytes",
-	  "their size, for the device to write", AT(in_bytes), 14, false, NULL,
-	  .help = "size of the lists for the device to write to" },
-	{ "out_bytes", "Out BW", COLUMN_U64, ROLE_COUNTER, "bytes",
-	  "their size, for the device to read", AT(out_bytes), 14, false, NULL,
-	  .help = "size of the lists for the device to read" },
+	COLUMN(LABEL, "driver", driver, "Driver", 14, "", "driver of the device"),
+	COLUMN(LABEL, "device", device, "Device", 8, "", "device, as in /sys/bus/virtio/devices"),
+	COLUMN(LABEL, "vq", vq, "VQ Name", 10, "", "name of the virtqueue, from its driver"),
+	COUNTER(in_sgs, "In SGs", 7, "lists", "scatter-gather lists for the device to write to",
+		.rate = "In SGs/s"),
+	COUNTER(out_sgs, "Out SGs", 7, "lists", "scatter-gather lists for the device to read",
+		.rate = "Out SGs/s"),
+	COUNTER(in_bytes, "In BW", 14, "bytes", "size of the lists for the device to write to",
+		.help = "size of the lists for the device to write to", .rate = "In KiB/s"),
+	COUNTER(out_bytes, "Out BW", 14, "bytes", "size of the lists for the device to read",
+		.help = "size of the lists for the device to read", .rate = "Out KiB/s"),
 };
 
 static const struct column extended_columns[] = {
-	{ "used_bytes", "In used", COLUMN_U64, ROLE_COUNTER, "bytes",
-	  "what the device says it has written", AT(used_bytes), 14, false, NULL,
-	  .help = "bytes that the device says it has written" },
-	{ "buffers", NULL, COLUMN_U64, ROLE_COUNTER, "buffers", "buffers that the device gave back",
-	  AT(buffers), 0, false, NULL },
-	{ "timed", NULL, COLUMN_U64, ROLE_COUNTER, "buffers",
-	  "of these, buffers that were added since tracing began: their time is known", AT(timed),
-	  0, false, NULL, .help = "buffers that the device gave back and whose time is known" },
-	{ "time_ns", "Latency", COLUMN_U64, ROLE_COUNTER, "ns",
-	  "time from add to get, added up over these; text shows the average", AT(time_ns), 12,
-	  false, cell_latency, .help = "time from adding a buffer to getting it back, added up" },
+	COUNTER(used_bytes, "In used", 14, "bytes", "bytes written, as reported by the device",
+		.help = "bytes written, as reported by the device", .rate = "Used KiB/s"),
+	COUNTER(buffers, NULL, 0, "buffers", "buffers returned by the device"),
+	COUNTER(timed, NULL, 0, "buffers",
+		"of these, buffers added since tracing began, whose time is known",
+		.help = "returned buffers with a known time"),
+	COUNTER(time_ns, "Latency", 12, "ns",
+		"sum of their times from add to get; text shows the average", .cell = cell_latency,
+		.help = "sum of the times from adding a buffer to getting it back"),
 };
 
-static const struct column latency_column = { "slots",
-					      NULL,
-					      COLUMN_HIST,
-					      ROLE_HISTOGRAM,
-					      "ns",
-					      "histogram of that time",
-					      AT(latency),
-					      0,
-					      false,
-					      NULL,
-					      .help =
-						  "time from adding a buffer to getting it back" };
+static const struct column latency_column =
+    COLUMN(HISTOGRAM, "slots", latency, NULL, 0, "ns", "histogram of the times from add to get",
+	   .help = "time from adding a buffer to getting it back");
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define COUNT(array) (ARRAY_SIZE(array))
 _Static_assert(COUNT(base) + COUNT(extended_columns) + 1 <= VIRTIO_COLUMNS, "room");
 
 void virtio_schema(const struct virtio_options *o, struct column columns[VIRTIO_COLUMNS],
@@ -77,7 +64,7 @@ void virtio_schema(const struct virtio_options *o, struct column columns[VIRTIO_
 	memcpy(columns, base, sizeof(base));
 	for (size_t i = 0; (o->extended || o->latency) && i < COUNT(extended_columns); i++) {
 		columns[n] = extended_columns[i];
-		/* -L draws its histograms below a table that is the usual one. */
+		/* -L draws its histograms below the usual table. */
 		if (!o->extended)
 			columns[n].heading = NULL;
 		n++;
@@ -103,19 +90,10 @@ static int name_row(struct virtio_rows *rows, struct virtio_row *row, struct vir
 
 static struct virtio_row *new_row(struct virtio_rows *rows, const struct virtio_known *of)
 {
-	struct virtio_row *row;
+	struct virtio_row *row = ARRAY_ADD(rows->rows, rows->n);
 
-	if (rows->n == rows->room) {
-		size_t room = rows->room ? rows->room * 2 : 64;
-		struct virtio_row *grown = realloc(rows->rows, room * sizeof(*grown));
-
-		if (!grown)
-			return NULL;
-		rows->rows = grown;
-		rows->room = room;
-	}
-	row = &rows->rows[rows->n++];
-	memset(row, 0, sizeof(*row));
+	if (!row)
+		return NULL;
 	row->id = of->id;
 	return name_row(rows, row, of->names) ? NULL : row;
 }

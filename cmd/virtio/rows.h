@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The rows, one per virtqueue. */
 #ifndef IOTRACE_CMD_VIRTIO_ROWS_H
 #define IOTRACE_CMD_VIRTIO_ROWS_H
 
@@ -19,11 +20,11 @@ struct virtio_row {
 
 struct virtio_rows {
 	struct virtio_row *rows;
-	size_t n, room;
+	size_t n;
 	struct text_set strings; /* names, kept for the whole run */
 };
 
-/* Adds what queue @of has counted.  0 or -ENOMEM. */
+/* Adds the counts of queue @of. 0 or -ENOMEM. */
 int virtio_rows_add(struct virtio_rows *rows, const struct virtio_known *of,
 		    const struct virtio_value *value);
 
@@ -31,7 +32,7 @@ int virtio_rows_add(struct virtio_rows *rows, const struct virtio_known *of,
 int virtio_rows_add_latency(struct virtio_rows *rows, const struct virtio_known *of,
 			    const struct virtio_lat *lat);
 
-/* Joins what is of one queue, drops queues of which nothing is shown, and sorts the others: by
+/* Joins the parts of each queue, drops queues with nothing to display, and sorts the others: by
  * device, virtio2 before virtio10, then by queue. */
 void virtio_rows_finish(struct virtio_rows *rows, bool extended);
 
@@ -41,7 +42,7 @@ void virtio_rows_free(struct virtio_rows *rows);
 
 #define VIRTIO_COLUMNS 13
 
-/* The columns that @o asks for: *schema, with room for its columns in @columns. */
+/* The columns for @o: *schema, with room for its columns in @columns. */
 void virtio_schema(const struct virtio_options *o, struct column columns[VIRTIO_COLUMNS],
 		   struct schema *schema);
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* iotrace virtio: what it declares to the engine. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,21 +9,23 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "cmd/check.h"
-#include "cmd/command.h"
-#include "cmd/maps.h"
-#include "cmd/tool.h"
+#include "cmd/block/in_flight.h"
+#include "cmd/engine/check.h"
+#include "cmd/cli/command.h"
+#include "cmd/engine/maps.h"
+#include "cmd/engine/tool.h"
+#include "cmd/virtio/screen.h"
 #include "cmd/virtio/attach.h"
 #include "cmd/virtio/counts.h"
 #include "cmd/virtio/print.h"
 #include "cmd/virtio/queues.h"
+#include "core/base/array.h"
+#include "core/bpf/tracepoints.h"
 #include "core/base/clock.h"
 #include "core/system/cpus.h"
 #include "core/system/limits.h"
 #include "core/system/preflight.h"
 #include "probes/virtio.skel.h"
-
-#define N(array) (sizeof(array) / sizeof((array)[0]))
 
 struct virtio {
 	struct virtio_options o;
@@ -38,7 +41,7 @@ struct virtio {
 	struct column columns[VIRTIO_COLUMNS];
 	struct schema schema;
 	size_t widths[VIRTIO_COLUMNS];
-	uint64_t queues_gone; /* as of the last sweep */
+	uint64_t queues_gone; /* value at the last sweep */
 	bool stopped;
 };
 
@@ -64,9 +67,9 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	const struct virtio_bpf *skel = object->skel;
 	uint32_t rows = o->args.map_rows ? o->args.map_rows : rows_possible();
 	uint32_t cells = rows * VIRTIO_BANKS, longest = skel->rodata->max_list_entries;
-	bool backups = hooks_has_function_backups(run->object.hooks);
+	bool spares = hooks_has_spares(run->object.hooks);
 	const struct probe_option options[] = {
-		{ "has_backups", backups },
+		{ "has_spares", spares },
 		{ "follow", follows(o) },
 		{ "latencies", o->latency },
 		{ "by_device", o->device != NULL },
@@ -81,7 +84,7 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "handlers", 0, v->handlers, sizeof(v->handlers) },
 	};
 	const struct probe_map maps[] = {
-		{ "seen_marks", backups ? 0 : 1 },
+		{ "seen_marks", spares ? 0 : 1 },
 		{ "counts", cells },
 		{ "lats", o->latency ? cells : 1 },
 		{ "known", rows },
@@ -91,10 +94,10 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "calls", v->method == ATTACH_CALLS ? 0 : 1 },
 	};
 
-	return tool_configure(object, options, N(options), maps, N(maps));
+	return tool_configure(object, options, ARRAY_SIZE(options), maps, ARRAY_SIZE(maps));
 }
 
-/* ---- what the programs count ---- */
+/* ---- reading the counts ---- */
 
 static int map_arrays(struct virtio *v, struct virtio_bpf *skel)
 {
@@ -138,7 +141,7 @@ static void close_counts(struct virtio *v)
 	maps_unmap(&v->mapped_known);
 }
 
-/* ---- buffers of queues that are gone ---- */
+/* ---- buffers of removed queues ---- */
 
 static bool is_gone(int queues_fd, const struct virtio_buffer *buffer,
 		    const struct virtio_inflight *entry)
@@ -173,7 +176,7 @@ static void forget_gone(struct virtio *v, const struct virtio_bpf *skel)
 
 /* ---- attaching ---- */
 
-/* @r with its @err; but if there are kprobes and this user may not have them, that is why. */
+/* @r with its @err; but if there are kprobes and this user may not use them, that is the reason. */
 static int without_probes(int r, struct error *err)
 {
 	if (!r || preflight_access("/sys/bus/event_source/devices/kprobe/type", R_OK))
@@ -181,7 +184,7 @@ static int without_probes(int r, struct error *err)
 	return preflight_perf(err) ? -EACCES : r;
 }
 
-/* Once everything is attached: do the hooks that worked cover the options? */
+/* When everything is attached: do the working hooks cover the options? */
 static int check_attached(const struct virtio *v, const struct tool_run *run, struct error *err)
 {
 	const struct virtio_bpf *skel = run->object.skel;
@@ -192,7 +195,7 @@ static int check_attached(const struct virtio *v, const struct tool_run *run, st
 	if (r)
 		return without_probes(r, err);
 	if (v->method == ATTACH_IRQ &&
-	    hooks_run_helper(bpf_program__fd(skel->progs.irq_rest), &no_queue, 1, 0)) {
+	    tracepoints_run(bpf_program__fd(skel->progs.irq_rest), &no_queue, 1, 0)) {
 		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
 			  "this kernel's BTF does not describe virtqueues");
 		error_hint(err, "virtio_ring is a module: this needs kprobes or fentry");
@@ -215,14 +218,9 @@ static int check_attached(const struct virtio *v, const struct tool_run *run, st
 static const char irq_note[] = "no function hooks (%s): used buffers are counted from interrupts, "
 			       "in descriptors instead of lists";
 
-static int options(int argc, char **argv, void *ctx, struct error *err)
+static int options(struct tool_run *t, int argc, char **argv, struct error *err)
 {
-	return virtio_options(argc, argv, &((struct virtio *)ctx)->o, err);
-}
-
-static void want_all(void *ctx)
-{
-	((struct virtio *)ctx)->o.extended = true;
+	return virtio_options(argc, argv, &((struct virtio *)t->ctx)->o, err);
 }
 
 static bool forces_irq(const struct args *args)
@@ -239,6 +237,7 @@ static int resolve(struct tool_run *run, struct error *err)
 
 	v->method = forces_irq(run->args) ? ATTACH_IRQ : ATTACH_CALLS;
 	snprintf(v->why, sizeof(v->why), "another hook is forced");
+	run->no_waits = v->o.driver || v->o.device || v->o.vq; /* they are of no disk */
 	return virtio_check(&v->o, NULL, err);
 }
 
@@ -295,13 +294,14 @@ static int attached(struct tool_run *run, struct error *err)
 	return r;
 }
 
-/* Notes its queues, also those that never interrupt: their buffers are counted from here on. */
+/* Registers its queues, also queues that never interrupt: their buffers are counted from here
+ * on. */
 static void note_queues(void *ctx, int fd)
 {
 	const struct virtio_bpf *skel = ctx;
 
-	hooks_run_helper(bpf_program__fd(skel->progs.irq_device), (uint64_t[]){ (uint64_t)fd }, 1,
-			 0);
+	tracepoints_run(bpf_program__fd(skel->progs.irq_device), (uint64_t[]){ (uint64_t)fd }, 1,
+			0);
 }
 
 static int begin(struct tool_run *run, struct error *err)
@@ -314,7 +314,7 @@ static int begin(struct tool_run *run, struct error *err)
 	return 0;
 }
 
-/* What a run would refuse, or could not show, though it is attached. */
+/* Options that a run would reject, or could not display, though everything is attached. */
 static int check(struct tool_run *run, struct check *check, struct error *err)
 {
 	struct virtio_options latency = { .latency = true };
@@ -340,14 +340,15 @@ static int check(struct tool_run *run, struct check *check, struct error *err)
 
 /* ---- outputs ---- */
 
-/* What the drivers took out since the last interrupt of each queue: the program counts it. */
+/* The buffers that drivers took out since the last interrupt of each queue: the program counts
+ * them. */
 static void count_rest(const struct virtio_bpf *skel)
 {
 	int fd = bpf_map__fd(skel->maps.queues);
 	uint64_t key, *at = NULL;
 
 	while (bpf_map_get_next_key(fd, at, &key) == 0) {
-		hooks_run_helper(bpf_program__fd(skel->progs.irq_rest), &key, 1, 0);
+		tracepoints_run(bpf_program__fd(skel->progs.irq_rest), &key, 1, 0);
 		at = &key;
 	}
 }
@@ -447,11 +448,11 @@ static const struct schema *columns(size_t i, const char **with)
 		{ "-x or -L", { .extended = true } },
 		{ "-L", { .latency = true, .extended = true } },
 	};
-	static struct column all[sizeof(variants) / sizeof(variants[0])][VIRTIO_COLUMNS];
-	static struct schema schemas[sizeof(variants) / sizeof(variants[0])];
+	static struct column all[ARRAY_SIZE(variants)][VIRTIO_COLUMNS];
+	static struct schema schemas[ARRAY_SIZE(variants)];
 
 	*with = "";
-	if (i >= sizeof(variants) / sizeof(variants[0]))
+	if (i >= ARRAY_SIZE(variants))
 		return NULL;
 	*with = variants[i].with;
 	virtio_schema(&variants[i].o, all[i], &schemas[i]);
@@ -468,17 +469,16 @@ static const struct tool_loss losses[] = {
 		  "bytes not shown: no room for another row"),
 	TOOL_LOSS(VIRTIO_LOSS_QUEUES_FULL, "queues_full",
 		  "buffers not shown: no room for another queue"),
-	TOOL_LOSS(
-	    VIRTIO_LOSS_LISTS, "lists",
-	    "scatter-gather lists too long to walk to their end: the rest of their bytes is not "
-	    "counted"),
+	TOOL_LOSS(VIRTIO_LOSS_LISTS, "lists",
+		  "scatter-gather lists too long to read fully: the rest of their "
+		  "bytes is not counted"),
 	TOOL_LOSS(VIRTIO_LOSS_CALLS, "calls",
-		  "calls of which only the entry or the return was seen: their buffers are not "
-		  "counted"),
+		  "calls with only their entry or their return seen: their buffers "
+		  "are not counted"),
 	TOOL_LOSS(VIRTIO_LOSS_BUFFERS_FULL, "buffers_full",
 		  "buffers that could not be followed: map full"),
 	TOOL_LOSS(VIRTIO_LOSS_NO_END, "no_end",
-		  "buffers whose return was not seen: their time is unknown"),
+		  "buffers whose return was missed: their time is unknown"),
 	TOOL_LOSS(VIRTIO_LOSS_CLOCK, "clock",
 		  "buffers returned before they were added: the clock went backwards"),
 	TOOL_LOSS(VIRTIO_LOSS_REAPED, "reaped",
@@ -491,31 +491,37 @@ static const struct tool_loss losses[] = {
 			    .missed = true },
 };
 
-static const struct tool_setting settings[] = {
-	TOOL_SETTING(struct virtio, "extended", 0, o.extended, 1),
-	TOOL_SETTING(struct virtio, "latency", 0, o.latency, 1),
-	TOOL_SETTING(struct virtio, "way", 0, method, ATTACH_IRQ),
+static const struct check_line checks[] = { { { "-x" }, "" }, { { NULL }, NULL } };
+
+static const struct show_setting settings[] = {
+	SHOW_SETTING(struct virtio, "extended", 0, o.extended, 1),
+	SHOW_SETTING(struct virtio, "latency", 0, o.latency, 1),
+	SHOW_SETTING(struct virtio, "way", 0, method, ATTACH_IRQ),
+	{ 0 },
 };
 
+static const char *const not_events[] = { "rows_full_bytes", NULL };
+
 static const struct tool_view view = {
+	.columns = columns,
+	.events = { "in_sgs", "out_sgs" },
+	.not_events = not_events,
+	.settings = settings,
+	.screen = &virtio_screen,
 	.tables = tables,
 	.text = { .begin = print_start, .head = print_head, .tail = print_tail },
 };
 
 const struct tool tool_virtio = {
 	.name = "virtio",
-	.ctx_size = sizeof(struct virtio),
-	.args_at = offsetof(struct virtio, o.args),
-	.args = &virtio_args,
+	TOOL_CTX(struct virtio, o.args),
+	.waits = &in_flight,
 	.probe = &virtio_probe,
 	.losses = losses,
-	.n_losses = N(losses),
-	.settings = settings,
-	.n_settings = N(settings),
+	.n_losses = ARRAY_SIZE(losses),
 	.view = &view,
-	.columns = columns,
 	.options = options,
-	.want_all = want_all,
+	.checks = checks,
 	.resolve = resolve,
 	.events = events,
 	.chosen = chosen,

@@ -3,10 +3,9 @@
 #define IOTRACE_CORE_BASE_BANNED_H
 
 /*
- * Included before every C file of ours: functions that cannot be used safely
- * do not compile.  Numbers are parsed by core/base/parse.h, text is made by
- * snprintf().  The C library's headers come first, so that their own
- * declarations are not hit.
+ * Included before every C file of iotrace: functions that cannot be used safely do not compile.
+ * core/base/parse.h parses numbers, snprintf() makes text.  The C library's headers come first, so
+ * that their own declarations are not affected.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -54,3 +54,8 @@ char *clock_time(uint64_t epoch_ns, int32_t utc_offset, char buf[CLOCK_TEXT_SIZE
 	strftime(buf, CLOCK_TEXT_SIZE, "%H:%M:%S", &tm);
 	return buf;
 }
+
+int64_t clock_day(uint64_t epoch_ns, int32_t utc_offset)
+{
+	return ((int64_t)(epoch_ns / NS_PER_SEC) + utc_offset) / 86400;
+}

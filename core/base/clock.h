@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The clocks, in nanoseconds. */
 #ifndef IOTRACE_CORE_BASE_CLOCK_H
 #define IOTRACE_CORE_BASE_CLOCK_H
 
@@ -14,9 +15,18 @@ int32_t clock_utc_offset(uint64_t epoch_ns);
 
 #define CLOCK_TEXT_SIZE 32
 
-/* "2026-01-31 23:59:59" of @epoch_ns, where the time zone is @utc_offset, whatever that of this
- * process is.  Returns @buf.  clock_time(): the time of day alone. */
+/* "2026-01-31 23:59:59" of @epoch_ns in the time zone @utc_offset, whatever time zone this process
+ * has.  Returns @buf. clock_time(): the time of day alone. */
 char *clock_date(uint64_t epoch_ns, int32_t utc_offset, char buf[CLOCK_TEXT_SIZE]);
 char *clock_time(uint64_t epoch_ns, int32_t utc_offset, char buf[CLOCK_TEXT_SIZE]);
+
+/* By the clock of that time zone: nanoseconds since its 1970-01-01 00:00. */
+static inline uint64_t clock_local(uint64_t epoch_ns, int32_t utc_offset)
+{
+	return epoch_ns + (uint64_t)((int64_t)utc_offset * (int64_t)NS_PER_SEC);
+}
+
+/* Days since the epoch in that time zone. */
+int64_t clock_day(uint64_t epoch_ns, int32_t utc_offset);
 
 #endif

@@ -3,33 +3,13 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <string.h>
 
 #include "core/base/text.h"
 
-/* How many bytes the UTF-8 character takes that begins with @lead. */
-static size_t char_length(unsigned char lead)
-{
-	if (lead >= 0xf0)
-		return 4;
-	if (lead >= 0xe0)
-		return 3;
-	return lead >= 0xc0 ? 2 : 1;
-}
-
-/* Takes an unfinished UTF-8 character off the end of @text. */
-static void cut_at_character(char *text, size_t len)
-{
-	size_t start = len;
-
-	while (start > 0 && ((unsigned char)text[start - 1] & 0xc0) == 0x80)
-		start--;
-	if (start > 0 && len - (start - 1) < char_length((unsigned char)text[start - 1]))
-		text[start - 1] = '\0';
-}
-
-/* An error is one line, and nothing in it drives a terminal: a control character (a file name's
- * newline), or what is not UTF-8, becomes '?'. */
-static void one_line(char *text)
+/* An error is one line, and nothing in it controls a terminal: a control character (a file name's
+ * newline), or invalid UTF-8, becomes '?'.  @is_cut: the last character may be incomplete. */
+static void one_line(char *text, bool is_cut)
 {
 	char *to = text;
 	uint32_t code;
@@ -37,6 +17,8 @@ static void one_line(char *text)
 	while (*text) {
 		size_t len = utf8_decode(text, &code);
 
+		if (!len && is_cut && strlen(text) < 4)
+			break;
 		if (len && !unicode_is_control(code)) {
 			memmove(to, text, len);
 			to += len;
@@ -48,7 +30,7 @@ static void one_line(char *text)
 	*to = '\0';
 }
 
-/* Made aside first, since the arguments may be the old text of the same error. */
+/* Formatted into a separate buffer, since the arguments may be the old text of the same error. */
 __attribute__((format(printf, 3, 0))) static void format(char *to, size_t size, const char *fmt,
 							 va_list args)
 {
@@ -60,9 +42,7 @@ __attribute__((format(printf, 3, 0))) static void format(char *to, size_t size, 
 	len = vsnprintf(text, size, fmt, args);
 	if (len < 0)
 		text[0] = '\0';
-	else if ((size_t)len >= size)
-		cut_at_character(text, size - 1);
-	one_line(text);
+	one_line(text, len >= (int)size);
 	memcpy(to, text, strlen(text) + 1);
 }
 
@@ -83,6 +63,12 @@ int error_set(struct error *err, enum status status, int code, const char *fmt, 
 int error_no_memory(struct error *err)
 {
 	return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+}
+
+int error_file(struct error *err, int code, const char *what, const char *path)
+{
+	return error_set(err, STATUS_FAILED, code, "cannot %s %s: %s", what, text_shown(path).text,
+			 strerror(-code));
 }
 
 void error_hint(struct error *err, const char *fmt, ...)

@@ -3,15 +3,14 @@
 #define IOTRACE_CORE_BASE_ERROR_H
 
 /*
- * Exit statuses of iotrace (docs/ARCHITECTURE.md).  An error carries the
- * status that the program shall end with, so that the place that knows the
- * cause decides it and cmd/ only prints.
+ * Exit statuses of iotrace (docs/ARCHITECTURE.md).  An error carries the exit status of the
+ * program: the code that knows the cause decides it, and cmd/ only prints.
  */
 enum status {
 	STATUS_OK = 0,
 	STATUS_FAILED = 1,	/* failed while running */
 	STATUS_USAGE = 2,	/* wrong usage */
-	STATUS_UNSUPPORTED = 3, /* this kernel or this user cannot do it */
+	STATUS_UNSUPPORTED = 3, /* not possible on this kernel or for this user */
 };
 
 /* One error: what failed and why, and what the user can do about it. */
@@ -29,10 +28,13 @@ struct error {
 int error_set(struct error *err, enum status status, int code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* The same for want of memory: returns -ENOMEM. */
+/* The same for out of memory: returns -ENOMEM. */
 int error_no_memory(struct error *err);
 
-/* Sets the hint of @err, which error_set() has filled before.  NULL is fine. */
+/* "cannot WHAT PATH: reason", for the -errno @code, which it returns; STATUS_FAILED. */
+int error_file(struct error *err, int code, const char *what, const char *path);
+
+/* Sets the hint of @err, which error_set() must have filled before.  NULL is fine. */
 void error_hint(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -26,7 +26,7 @@ static size_t size_of(const struct intern *set, uint32_t number)
 	return set->key_size ? set->key_size : set->at[number + 1] - set->at[number];
 }
 
-/* The slot of @key, or the free one where it belongs. */
+/* The slot of @key, or the free slot where it belongs. */
 static uint32_t *slot_of(const struct intern *set, const void *key, size_t size)
 {
 	uint32_t mask = set->n_slots - 1, i = (uint32_t)hash_of(key, size) & mask;
@@ -56,7 +56,7 @@ static int more_slots(struct intern *set)
 	return 0;
 }
 
-/* Half as much again: twice would hold too much memory that is never used. */
+/* Grows by half: doubling would waste too much memory. */
 static size_t larger(size_t room, size_t least)
 {
 	room += room / 2 + 256;
@@ -142,6 +142,11 @@ uint32_t intern_text(struct intern *set, const char *text)
 const void *intern_key(const struct intern *set, uint32_t number)
 {
 	return set->bytes + set->at[number];
+}
+
+void *intern_value(struct intern *set, uint32_t number)
+{
+	return set->bytes + set->at[number] + set->key_size;
 }
 
 size_t intern_memory(const struct intern *set)

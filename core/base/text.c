@@ -4,9 +4,11 @@
 #include <ctype.h>
 #include <search.h>
 
-/* The bounds of the second byte are those of the Unicode standard's table 3-7: they leave out
- * overlong forms, surrogates and what lies above U+10FFFF.  A NUL ends every check, so nothing
- * behind the string is read. */
+#include "core/base/array.h"
+
+/* The bounds of the second byte are from the Unicode standard's table 3-7: they exclude overlong
+ * forms, surrogates and values above U+10FFFF.  A NUL ends every check, so nothing after the string
+ * is read. */
 size_t utf8_decode(const char *text, uint32_t *code)
 {
 	const unsigned char *s = (const unsigned char *)text;
@@ -42,7 +44,7 @@ size_t utf8_decode(const char *text, uint32_t *code)
 	return len;
 }
 
-/* As of Unicode 15; what is not assigned between two of them is taken in. */
+/* See Unicode 15; unassigned code points between two ranges are included. */
 bool unicode_is_control(uint32_t code)
 {
 	static const struct {
@@ -57,7 +59,7 @@ bool unicode_is_control(uint32_t code)
 		{ 0x1bca0, 0x1bca3 }, { 0x1d173, 0x1d17a }, { 0xe0000, 0xe007f },
 	};
 
-	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]) && code >= ranges[i].from; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(ranges) && code >= ranges[i].from; i++)
 		if (code <= ranges[i].to)
 			return true;
 	return false;
@@ -115,7 +117,7 @@ const char *text_keep(struct text_set *set, const char *text)
 	return copy;
 }
 
-#define TEXT_NODE (4 * sizeof(void *)) /* of the tree, beside the string */
+#define TEXT_NODE (4 * sizeof(void *)) /* of the tree, in addition to the string */
 
 static void add_memory(const void *node, VISIT which, void *total)
 {
@@ -192,4 +194,31 @@ void text_close_add(struct text_close *close, const char *name)
 	}
 	snprintf(close->names[at], TEXT_CLOSE_SIZE, "%s", name);
 	close->how_far[at] = far;
+}
+
+/* ---- names that there are ---- */
+
+void text_seen_add(struct text_seen *seen, const char *name)
+{
+	const struct shown shown = text_shown(name);
+
+	if (!*name || seen->n == TEXT_SEEN)
+		return;
+	for (size_t i = 0; i < seen->n; i++)
+		if (strcmp(seen->list[i].text, shown.text) == 0)
+			return;
+	seen->list[seen->n++] = shown;
+}
+
+char *text_seen_told(const struct text_seen *seen, char buf[TEXT_SEEN_SIZE])
+{
+	size_t len = 0;
+
+	buf[0] = 0;
+	for (size_t i = 0; i < seen->n && i < TEXT_SEEN_TOLD; i++)
+		len += (size_t)snprintf(buf + len, TEXT_SEEN_SIZE - len, "%s%s", i ? ", " : "",
+					seen->list[i].text);
+	if (seen->n > TEXT_SEEN_TOLD)
+		snprintf(buf + len, TEXT_SEEN_SIZE - len, ", ...");
+	return buf;
 }

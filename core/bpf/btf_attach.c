@@ -12,6 +12,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "core/base/array.h"
 #include "core/bpf/kernel_types.h"
 #include "core/system/limits.h"
 
@@ -22,8 +23,8 @@ struct btf_attach {
 	const char *(*module)(void *ctx, const struct bpf_program *prog);
 	void *ctx;
 	struct btf_attach *before;	 /* that began earlier and has not ended */
-	const struct bpf_program *begun; /* that libbpf began to load last */
-	/* Programs of the same function come one after the other. */
+	const struct bpf_program *begun; /* the program that libbpf began to load last */
+	/* Programs of the same function follow each other. */
 	char function[128];
 	int id, fd;
 	struct {
@@ -33,10 +34,10 @@ struct btf_attach {
 	size_t n_modules;
 };
 
-/* libbpf's handlers are for the whole process, and know the program alone. */
+/* libbpf's handlers are process-wide, and get the program alone. */
 static _Thread_local struct btf_attach *loading;
 
-/* The descriptor of the types of module @name as the kernel holds them, or -errno. */
+/* The descriptor of the BTF of module @name in the kernel, or -errno. */
 static int open_module(const char *name)
 {
 	__u32 id = 0;
@@ -78,13 +79,11 @@ static int module_fd(struct btf_attach *b, const char *name)
 
 static int look_up(struct btf_attach *b, const char *function, const char *module)
 {
-	char path[128];
 	int id, fd = 0;
 
 	id = kernel_types_function(b->types, function);
 	if (id == -ENOENT && module) {
-		snprintf(path, sizeof(path), "/sys/kernel/btf/%s", module);
-		id = kernel_types_module_function(b->types, path, function);
+		id = kernel_types_module_function(b->types, module, function);
 		if (id >= 0)
 			fd = module_fd(b, module);
 		if (fd < 0)
@@ -110,32 +109,45 @@ int btf_attach_find(struct btf_attach *b, const char *function, const char *modu
 	return 0;
 }
 
+int btf_attach_target(struct btf_attach *b, const struct bpf_program *prog,
+		      struct bpf_prog_load_opts *opts)
+{
+	const char *target = strchr(bpf_program__section_name(prog), '/');
+	int r, id, fd = 0;
+
+	if (!target)
+		return -EINVAL;
+	target++;
+	opts->expected_attach_type = bpf_program__expected_attach_type(prog);
+	if (opts->expected_attach_type == BPF_TRACE_RAW_TP)
+		r = id = kernel_types_tracepoint(b->types, target);
+	else
+		r = btf_attach_find(b, target, b->module(b->ctx, prog), &id, &fd);
+	if (r < 0)
+		return r;
+	opts->attach_btf_id = (__u32)id;
+	opts->attach_btf_obj_fd = (__u32)fd;
+	return 0;
+}
+
 /* ---- handlers ---- */
 
 /*
- * An object is opened with programs of another type, or libbpf would read all the kernel's types
- * before it calls us; the type of each is set when it is loaded.
+ * An object is opened with programs of another type, otherwise libbpf would read all the kernel's
+ * types before it calls us; the type of each program is set when it is loaded.
  */
 #define TYPE_UNTIL_LOADED BPF_PROG_TYPE_RAW_TRACEPOINT
 
 static int prepare_tracing(struct bpf_program *prog, struct bpf_prog_load_opts *opts, long cookie)
 {
-	const char *target = strchr(bpf_program__section_name(prog), '/');
-	int r, id, fd = 0;
+	int r;
 
-	if (!target || !loading)
+	(void)cookie;
+	if (!loading)
 		return -EINVAL;
 	loading->begun = prog;
-	target++;
-	if (cookie == BPF_TRACE_RAW_TP)
-		r = id = kernel_types_tracepoint(loading->types, target);
-	else
-		r = btf_attach_find(loading, target, loading->module(loading->ctx, prog), &id, &fd);
-	if (r < 0)
-		return r;
-	opts->attach_btf_id = (__u32)id;
-	opts->attach_btf_obj_fd = (__u32)fd;
-	return bpf_program__set_type(prog, BPF_PROG_TYPE_TRACING);
+	r = btf_attach_target(loading, prog, opts);
+	return r ? r : bpf_program__set_type(prog, BPF_PROG_TYPE_TRACING);
 }
 
 static int note_begun(struct bpf_program *prog, struct bpf_prog_load_opts *opts, long cookie)
@@ -165,10 +177,10 @@ static void register_handlers(void)
 		{ "kprobe.multi+", BPF_PROG_TYPE_KPROBE, BPF_TRACE_KPROBE_MULTI, note_begun },
 		{ "kretprobe.multi+", BPF_PROG_TYPE_KPROBE, BPF_TRACE_KPROBE_MULTI, note_begun },
 	};
-	static bool registered; /* as long as libbpf knows them: for good */
+	static bool registered; /* as long as libbpf knows them: forever */
 
-	for (size_t i = 0; !registered && i < sizeof(handlers) / sizeof(handlers[0]); i++) {
-		LIBBPF_OPTS(libbpf_prog_handler_opts, opts, .cookie = (long)handlers[i].attach,
+	for (size_t i = 0; !registered && i < ARRAY_SIZE(handlers); i++) {
+		LIBBPF_OPTS(libbpf_prog_handler_opts, opts,
 			    .prog_prepare_load_fn = handlers[i].prepare);
 
 		libbpf_register_prog_handler(handlers[i].section, handlers[i].type,
@@ -212,7 +224,7 @@ void btf_attach_end(struct btf_attach *b)
 	loading = b->before;
 }
 
-/* libbpf loads a program after the other, and none behind one that was refused. */
+/* libbpf loads one program after the other, and stops at a rejected one. */
 const struct bpf_program *btf_attach_refused(const struct btf_attach *b)
 {
 	return b->begun && bpf_program__fd(b->begun) < 0 ? b->begun : NULL;

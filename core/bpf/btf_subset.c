@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* Makes a small BTF for libbpf, with the types that the programs name. */
 #include <errno.h>
 #include <gelf.h>
 #include <libelf.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <bpf/btf.h>
 
+#include "core/base/array.h"
 #include "core/base/name_filter.h"
 #include "core/bpf/kernel_types_internal.h"
 
 /*
- * Cutting: from the object's own BTF come the names that matter (types, and
- * members of any type); from the kernel's the types of those names, without
- * unnamed members, and the types of the members that are held by value.
+ * The object's own BTF gives the names that matter (types, and members of any type); the kernel's
+ * BTF gives the types of those names, without unnamed members, and the types of members held by
+ * value.
  */
 
 struct name_set {
@@ -28,11 +32,12 @@ struct name_set {
 struct cut {
 	const struct kernel_types *k;
 	struct name_set types, members;
-	uint32_t *old_ids; /* by new id: 1 .. n-1 */
-	uint32_t *new_ids; /* by old id; 0: not taken */
-	uint32_t n, room;
-	char *data, *strings;
-	size_t data_size, data_room, strings_size, strings_room;
+	uint32_t *old_ids; /* by new id, from 1 on */
+	size_t n;	   /* of these */
+	uint32_t *new_ids; /* by old id; 0: not in the subset */
+	/* Streams of memory: an error of one is found when it is closed. */
+	FILE *data, *strings;
+	uint32_t strings_size;
 };
 
 /* ---- what the object names ---- */
@@ -53,20 +58,16 @@ static bool has_name(const struct name_set *names, const char *name, uint32_t ha
 static int add_name(struct name_set *names, const char *name)
 {
 	const char *suffix = strstr(name, "___");
-	const char **grown;
-	char *copy;
+	const char **added;
 
 	if (!*name)
 		return 0;
-	grown = realloc(names->list, (names->n + 1) * sizeof(*grown));
-	if (!grown)
+	added = ARRAY_ADD(names->list, names->n);
+	if (added)
+		*added = suffix ? strndup(name, (size_t)(suffix - name)) : strdup(name);
+	if (!added || !*added)
 		return -ENOMEM;
-	names->list = grown;
-	copy = suffix ? strndup(name, (size_t)(suffix - name)) : strdup(name);
-	if (!copy)
-		return -ENOMEM;
-	name_filter_add(&names->filter, name_hash(copy));
-	names->list[names->n++] = copy;
+	name_filter_add(&names->filter, name_hash(*added));
 	return 0;
 }
 
@@ -132,29 +133,24 @@ out:
 	return btf;
 }
 
-/* ---- which types to take ---- */
+/* ---- choosing the types ---- */
 
-/* The new id of kernel type @id, which is taken if it was not; 0 for void, for a kind that libbpf
- * may not know, and when there is no memory. */
+/* The new id of kernel type @id, which is added if it is new; 0 for void, for a kind that libbpf
+ * may not know, and when out of memory. */
 static uint32_t take(struct cut *c, uint32_t id)
 {
 	const struct btf_type *t = kernel_type(c->k, id);
-	uint32_t *grown;
+	uint32_t *added;
 
 	if (!t || !c->k->extra[type_kind(t)].known)
 		return 0;
 	if (c->new_ids[id])
 		return c->new_ids[id];
-	if (c->n >= c->room) {
-		grown = realloc(c->old_ids, (c->room + 256) * sizeof(*grown));
-		if (!grown)
-			return 0;
-		c->old_ids = grown;
-		c->room += 256;
-	}
-	c->old_ids[c->n] = id;
-	c->new_ids[id] = c->n;
-	return c->n++;
+	added = ARRAY_ADD(c->old_ids, c->n);
+	if (!added)
+		return 0;
+	*added = id;
+	return c->new_ids[id] = (uint32_t)c->n - 1;
 }
 
 static bool is_wanted(const struct cut *c, const struct kernel_name *layout)
@@ -166,166 +162,122 @@ static bool is_wanted(const struct cut *c, const struct kernel_name *layout)
 
 /* ---- writing ---- */
 
-static int grow(char **buf, size_t *room, size_t need)
+static void put(struct cut *c, const void *bytes, size_t size)
 {
-	char *grown;
-	size_t size = *room ? *room : 16384;
-
-	while (size < need)
-		size *= 2;
-	if (size == *room)
-		return 0;
-	grown = realloc(*buf, size);
-	if (!grown)
-		return -ENOMEM;
-	*buf = grown;
-	*room = size;
-	return 0;
+	fwrite(bytes, 1, size, c->data);
 }
 
-static int put(struct cut *c, const void *bytes, size_t size)
-{
-	if (grow(&c->data, &c->data_room, c->data_size + size))
-		return -ENOMEM;
-	memcpy(c->data + c->data_size, bytes, size);
-	c->data_size += size;
-	return 0;
-}
-
-/* Offset of a copy of the kernel's string at @offset; 0 (the empty string)
- * when there is no memory: the caller finds out by the type's name missing. */
+/* The offset of a copy of the kernel's string at @offset; 0 is the empty string. */
 static uint32_t put_string(struct cut *c, uint32_t offset)
 {
 	const char *text = kernel_string(c->k, offset);
-	size_t len = strlen(text) + 1, at = c->strings_size;
+	uint32_t at = c->strings_size;
 
-	if (len == 1 || grow(&c->strings, &c->strings_room, at + len))
+	if (!*text)
 		return 0;
-	memcpy(c->strings + at, text, len);
-	c->strings_size += len;
-	return (uint32_t)at;
+	c->strings_size += (uint32_t)fwrite(text, 1, strlen(text) + 1, c->strings);
+	return at;
 }
 
-static int put_composite(struct cut *c, const struct btf_type *t)
+static bool is_kept(const struct cut *c, const struct btf_member *m)
 {
-	const struct btf_member *m = (const void *)(t + 1);
-	uint32_t vlen = type_vlen(t), kept = 0;
-	struct btf_type head = *t;
-	size_t at = c->data_size;
+	const char *name = kernel_string(c->k, m->name_off);
 
-	head.name_off = put_string(c, t->name_off);
-	if (put(c, &head, sizeof(head)))
-		return -ENOMEM;
+	return !*name || has_name(&c->members, name, name_hash(name));
+}
+
+static void put_composite(struct cut *c, struct btf_type head, const struct btf_member *m)
+{
+	uint32_t vlen = type_vlen(&head);
+
+	head.info &= ~0xffffffU;
+	for (uint32_t i = 0; i < vlen; i++)
+		head.info += is_kept(c, &m[i]);
+	put(c, &head, sizeof(head));
 	for (uint32_t i = 0; i < vlen; i++) {
 		struct btf_member member = m[i];
-		const char *name = kernel_string(c->k, m[i].name_off);
 
-		if (*name && !has_name(&c->members, name, name_hash(name)))
+		if (!is_kept(c, &m[i]))
 			continue;
 		member.name_off = put_string(c, m[i].name_off);
 		member.type = take(c, m[i].type);
-		if (put(c, &member, sizeof(member)))
-			return -ENOMEM;
-		kept++;
+		put(c, &member, sizeof(member));
 	}
-	((struct btf_type *)(c->data + at))->info = (t->info & ~0xffffffU) | kept;
-	return 0;
 }
 
-static int put_enum(struct cut *c, const struct btf_type *t)
+static void put_enum(struct cut *c, const struct btf_type *head, const char *value)
 {
 	size_t each =
-	    type_kind(t) == BTF_KIND_ENUM ? sizeof(struct btf_enum) : sizeof(struct btf_enum64);
-	struct btf_type head = *t;
-	const char *value = (const char *)(t + 1);
+	    type_kind(head) == BTF_KIND_ENUM ? sizeof(struct btf_enum) : sizeof(struct btf_enum64);
 
-	head.name_off = put_string(c, t->name_off);
-	if (put(c, &head, sizeof(head)))
-		return -ENOMEM;
-	for (uint32_t i = 0; i < type_vlen(t); i++, value += each) {
+	put(c, head, sizeof(*head));
+	for (uint32_t i = 0; i < type_vlen(head); i++, value += each) {
 		struct btf_enum64 copy = { 0 };
 
 		memcpy(&copy, value, each); /* both kinds begin with the name */
 		copy.name_off = put_string(c, copy.name_off);
-		if (put(c, &copy, each))
-			return -ENOMEM;
+		put(c, &copy, each);
 	}
-	return 0;
 }
 
-/* Types of one reference or none. */
-static int put_simple(struct cut *c, const struct btf_type *t)
+static void put_array(struct cut *c, const struct btf_type *head, struct btf_array array)
 {
-	uint32_t kind = type_kind(t);
+	array.type = take(c, array.type);
+	array.index_type = take(c, array.index_type);
+	put(c, head, sizeof(*head));
+	put(c, &array, sizeof(array));
+}
+
+static void put_type(struct cut *c, const struct btf_type *t)
+{
+	static const struct btf_type pointer = { .info = BTF_KIND_PTR << 24 };
+	const void *rest = t + 1;
 	struct btf_type head = *t;
-	struct btf_array array;
 
-	head.name_off = put_string(c, t->name_off);
-	if (kind == BTF_KIND_PTR || kind == BTF_KIND_FUNC_PROTO) {
-		/* A pointer is a pointer, whatever it leads to. */
-		head = (struct btf_type){ .info = BTF_KIND_PTR << 24 };
-		return put(c, &head, sizeof(head));
-	}
-	if (kind == BTF_KIND_ARRAY) {
-		array = *(const struct btf_array *)(t + 1);
-		array.type = take(c, array.type);
-		array.index_type = take(c, array.index_type);
-		return put(c, &head, sizeof(head)) || put(c, &array, sizeof(array)) ? -ENOMEM : 0;
-	}
-	if (kind != BTF_KIND_INT && kind != BTF_KIND_FWD && kind != BTF_KIND_FLOAT)
-		head.type = take(c, head.type);
-	return put(c, &head, sizeof(head)) || put(c, t + 1, type_extra_size(c->k, t)) ? -ENOMEM : 0;
-}
-
-static int put_type(struct cut *c, const struct btf_type *t)
-{
+	if (type_kind(t) != BTF_KIND_PTR && type_kind(t) != BTF_KIND_FUNC_PROTO)
+		head.name_off = put_string(c, t->name_off);
 	switch (type_kind(t)) {
+	case BTF_KIND_PTR: /* every pointer leads to void */
+	case BTF_KIND_FUNC_PROTO:
+		put(c, &pointer, sizeof(pointer));
+		return;
 	case BTF_KIND_STRUCT:
 	case BTF_KIND_UNION:
-		return put_composite(c, t);
+		put_composite(c, head, rest);
+		return;
 	case BTF_KIND_ENUM:
 	case BTF_KIND_ENUM64:
-		return put_enum(c, t);
+		put_enum(c, &head, rest);
+		return;
+	case BTF_KIND_ARRAY:
+		put_array(c, &head, *(const struct btf_array *)rest);
+		return;
+	case BTF_KIND_INT:
+	case BTF_KIND_FWD:
+	case BTF_KIND_FLOAT:
+		break;
+	default: /* one reference */
+		head.type = take(c, head.type);
 	}
-	return put_simple(c, t);
+	put(c, &head, sizeof(head));
+	put(c, rest, type_extra_size(c->k, t));
 }
 
-static int write_all(int fd, const void *bytes, size_t size)
+/* An anonymous file of @n parts: its descriptor or -errno, of a limit on files -EFBIG. */
+static int write_file(const struct iovec *parts, int n)
 {
-	const char *at = bytes;
-
-	while (size) {
-		ssize_t n = write(fd, at, size);
-
-		if (n < 0)
-			return -errno;
-		at += n;
-		size -= (size_t)n;
-	}
-	return 0;
-}
-
-static int write_file(const struct cut *c)
-{
-	struct btf_header header = {
-		.magic = BTF_MAGIC,
-		.version = BTF_VERSION,
-		.hdr_len = sizeof(header),
-		.type_len = (uint32_t)c->data_size,
-		.str_off = (uint32_t)c->data_size,
-		.str_len = (uint32_t)c->strings_size,
-	};
-	int fd = memfd_create("iotrace-btf", MFD_CLOEXEC), r;
+	int fd = memfd_create("iotrace-btf", MFD_CLOEXEC);
+	ssize_t size = 0, written;
+	int r;
 
 	if (fd < 0)
 		return -errno;
-	r = write_all(fd, &header, sizeof(header));
-	if (!r)
-		r = write_all(fd, c->data, c->data_size);
-	if (!r)
-		r = write_all(fd, c->strings, c->strings_size);
-	if (!r)
+	for (int i = 0; i < n; i++)
+		size += (ssize_t)parts[i].iov_len;
+	written = writev(fd, parts, n);
+	if (written == size)
 		return fd;
+	r = written < 0 ? -errno : -EFBIG;
 	close(fd);
 	return r;
 }
@@ -333,19 +285,53 @@ static int write_file(const struct cut *c)
 static int cut_types(struct cut *c)
 {
 	const struct kernel_names *layouts = &c->k->layouts;
-	int r = 0;
+	const uint32_t *none = ARRAY_ADD(c->old_ids, c->n);
 
-	c->n = 1;
 	c->new_ids = calloc(c->k->n, sizeof(*c->new_ids));
-	if (!c->new_ids || grow(&c->strings, &c->strings_room, 1))
+	if (!c->new_ids || !none)
 		return -ENOMEM;
-	c->strings[c->strings_size++] = 0;
+	c->strings_size = (uint32_t)fwrite("", 1, 1, c->strings);
 	for (size_t i = 0; i < layouts->n; i++)
 		if (is_wanted(c, &layouts->list[i]) && !take(c, layouts->list[i].id))
 			return -ENOMEM;
-	/* Putting a type may take further ones: c->n grows while this runs. */
-	for (uint32_t i = 1; !r && i < c->n; i++)
-		r = put_type(c, kernel_type(c->k, c->old_ids[i]));
+	/* Writing a type may add further types: c->n grows in this loop. */
+	for (size_t i = 1; i < c->n; i++)
+		put_type(c, kernel_type(c->k, c->old_ids[i]));
+	return 0;
+}
+
+/* The descriptor of the file, or -errno. */
+static int make_subset(struct cut *c)
+{
+	char *data = NULL, *strings = NULL;
+	size_t data_size = 0, strings_size = 0;
+	int r = -ENOMEM;
+
+	c->data = open_memstream(&data, &data_size);
+	c->strings = open_memstream(&strings, &strings_size);
+	if (c->data && c->strings)
+		r = cut_types(c);
+	if (c->data && fclose(c->data))
+		r = -ENOMEM;
+	if (c->strings && fclose(c->strings))
+		r = -ENOMEM;
+	if (!r) {
+		struct btf_header header = {
+			.magic = BTF_MAGIC,
+			.version = BTF_VERSION,
+			.hdr_len = sizeof(header),
+			.type_len = (uint32_t)data_size,
+			.str_off = (uint32_t)data_size,
+			.str_len = (uint32_t)strings_size,
+		};
+		const struct iovec parts[] = { { &header, sizeof(header) },
+					       { data, data_size },
+					       { strings, strings_size } };
+
+		r = write_file(parts, ARRAY_SIZE(parts));
+	}
+	free(data);
+	free(strings);
 	return r;
 }
 
@@ -359,15 +345,11 @@ int kernel_types_subset(const struct kernel_types *k, const void *elf, size_t si
 		return -EINVAL;
 	r = collect_names(&c, local);
 	if (!r)
-		r = cut_types(&c);
-	if (!r)
-		r = write_file(&c);
+		r = make_subset(&c);
 	btf__free(local);
 	free_names(&c.types);
 	free_names(&c.members);
 	free(c.old_ids);
 	free(c.new_ids);
-	free(c.data);
-	free(c.strings);
 	return r;
 }

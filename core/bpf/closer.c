@@ -2,7 +2,6 @@
 #include "core/bpf/closer.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <poll.h>
@@ -16,11 +15,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
 #include "core/isolation/privileges.h"
 
 static struct {
-	pid_t pid; /* 0: there is none */
-	int queue; /* takes the numbers of descriptors */
+	pid_t pid; /* 0: not running */
+	int queue; /* receives the numbers of descriptors */
 } closer;
 
 /* ---- in the closer ---- */
@@ -30,7 +30,7 @@ static void on_signal(int signo)
 	(void)signo;
 }
 
-/* A file, a socket, a pipe: not one of the kernel's own kinds, as programs and events are. */
+/* A file, a socket, a pipe: not one of the kernel's own kinds, such as programs and events. */
 static bool is_plain(const char *fd)
 {
 	char path[64], name[16];
@@ -41,7 +41,7 @@ static bool is_plain(const char *fd)
 	return n < 0 || strncmp(name, "anon_inode:", 11) != 0;
 }
 
-/* What others may wait for comes first. */
+/* First the descriptors that others may wait for. */
 static void close_plain(void)
 {
 	struct dirent *entry;
@@ -61,17 +61,7 @@ static void close_plain(void)
 		closedir(dir);
 }
 
-static void close_all(void)
-{
-	long n = sysconf(_SC_OPEN_MAX);
-
-	if (!syscall(SYS_close_range, 0, ~0U, 0)) /* 5.9; a sandbox may refuse it */
-		return;
-	for (int fd = 0; fd < n; fd++)
-		close(fd);
-}
-
-/* Closes what comes through @queue until process @of has ended. */
+/* Closes the descriptors from @queue until process @of has ended. */
 static void serve(int queue, pid_t of)
 {
 	struct pollfd fd = { queue, POLLIN, 0 };
@@ -86,14 +76,15 @@ static void serve(int queue, pid_t of)
 	}
 }
 
-/* Signals to the terminal's processes and to the service are for the one whose end it waits for. */
+/* Signals to the terminal's processes and to the service are meant for the process whose end it
+ * waits for. */
 static void ignore_signals(void)
 {
 	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE };
 	struct sigaction action = { .sa_handler = on_signal };
 	sigset_t all;
 
-	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
 		signal(ignored[i], SIG_IGN);
 	sigaction(SIGUSR1, &action, NULL);
 	sigfillset(&all);
@@ -112,13 +103,13 @@ static void __attribute__((noreturn)) run(int queue, pid_t of, void (*after)(pid
 	prctl(PR_SET_PDEATHSIG, SIGUSR1);
 	serve(queue, of);
 	close_plain();
-	close_all();
+	closefrom(0);
 	if (after)
 		after(of);
 	_exit(0);
 }
 
-/* ---- for everybody else ---- */
+/* ---- for the other processes ---- */
 
 void closer_start(void (*after)(pid_t of))
 {
@@ -127,7 +118,7 @@ void closer_start(void (*after)(pid_t of))
 
 	if (closer.pid || pipe2(fds, O_CLOEXEC | O_NONBLOCK))
 		return;
-	/* As fork(), but with the same descriptors, and no SIGCHLD at its end. */
+	/* Like fork(), but with the same descriptors, and no SIGCHLD at its end. */
 	pid = (pid_t)syscall(SYS_clone, CLONE_FILES, NULL, NULL, NULL, NULL);
 	if (pid == 0)
 		run(fds[0], of, after);

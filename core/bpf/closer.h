@@ -5,27 +5,27 @@
 #include <sys/types.h>
 
 /*
- * To detach a program takes 10 to 100 ms: the kernel waits for all CPUs, for one program after the
- * other.  The closer is a process that shares our descriptors and does nothing but close them.  So
- * whatever ends us, an output that is complete, a signal while programs are being attached, a
- * SIGKILL, ends us at once; the closer then closes what is left, standard streams and files first,
- * and ends.  Its capabilities are those that @after needs.
+ * Detaching a program takes 10 to 100 ms: the kernel waits for all CPUs, for one program after the
+ * other.  The closer is a process that shares our descriptors and only closes them.
  *
- * One per process; processes that we fork have descriptors of their own.
+ * So whatever ends us (a complete output, a signal while programs are being attached, a SIGKILL)
+ * ends us at once; the closer then closes the remaining descriptors, standard streams and files
+ * first, and ends.  Its capabilities are the ones that @after needs.  One per process; processes
+ * that we fork have descriptors of their own.
  */
 
 /*
- * Starts it, if it does not run yet, before anything is attached.  @after (may be NULL) is called
- * in it when all is closed, with our process id.  If no process can be made there is none: then
+ * Starts the closer, if it does not run yet, before anything is attached.  @after (may be NULL) is
+ * called in it when all is closed, with our process id.  If fork fails there is no closer: then
  * closing takes its time.
  */
 void closer_start(void (*after)(pid_t of));
 
-/* Closes @fd, which is the caller's no more: later, if there is a closer. */
+/* Closes @fd, which the caller must not use any more: later, if there is a closer. */
 void closer_close(int fd);
 
-/* The last thing before exit(): the standard streams are flushed and, with a closer, closed, which
- * is what their readers wait for. */
+/* Called last before exit(): the standard streams are flushed and, with a closer, closed, since
+ * their readers wait for that. */
 void closer_end(void);
 
 #endif

@@ -15,7 +15,7 @@
 
 struct double_buffer {
 	uint32_t *epoch;
-	bool preempted; /* programs may be */
+	bool preempted; /* the kernel may preempt programs */
 	int outer;	/* a map of maps that no program uses: see double_buffer_wait() */
 	int inner;
 };
@@ -95,7 +95,7 @@ int double_buffer_swap(struct double_buffer *f, uint64_t *end_ns)
 
 struct batch {
 	void *keys, *values;
-	uint32_t size; /* entries that fit */
+	uint32_t size; /* capacity in entries */
 	size_t key_size, value_size;
 };
 
@@ -126,7 +126,7 @@ static int batch_take(int fd, struct batch *b, const uint32_t *in, uint32_t *nex
 			*end = r != 0;
 			return (int)n;
 		}
-		/* A bucket that holds more than the batch: nothing was taken. */
+		/* A bucket larger than the batch: nothing was removed. */
 		if (errno != ENOSPC)
 			return -errno;
 		r = batch_grow(b, b->size * 2);

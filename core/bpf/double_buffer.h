@@ -9,8 +9,8 @@
 
 /*
  * Draining without loss.  A probe writes to one of two buffers: the lowest bit of the epoch, a word
- * that it shares with user space, says to which.  Once the epoch has been incremented and every
- * program that may have read the old value has ended, no program writes to the other buffer: it is
+ * that it shares with user space, selects it.  User space increments the epoch and waits for every
+ * program that may have read the old value.  Then no program writes to the other buffer: it is
  * inactive, and can be read and emptied.
  */
 struct double_buffer;
@@ -28,12 +28,12 @@ void double_buffer_preempted(struct double_buffer *f);
  * *end_ns, if given, is the time of the swap, CLOCK_MONOTONIC. */
 int double_buffer_swap(struct double_buffer *f, uint64_t *end_ns);
 
-/* Waits until every program that runs now has ended.  0 or -errno. */
+/* Waits until every program that runs now has ended. 0 or -errno. */
 int double_buffer_wait(struct double_buffer *f);
 
 /*
- * Takes every entry out of the inactive hash map @fd and hands it to @each; a non-zero return of
- * @each ends it and is returned.  0 or -errno.
+ * Removes every entry from the inactive hash map @fd and passes it to @each; a non-zero result of
+ * @each ends it and is returned. 0 or -errno.
  */
 int double_buffer_drain_hash(int fd, uint32_t key_size, uint32_t value_size,
 			     int (*each)(void *ctx, const void *key, const void *value), void *ctx);

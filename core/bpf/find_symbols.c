@@ -9,16 +9,18 @@
 
 #include <bpf/bpf.h>
 
-/* What the program gets, and gives back. */
+#include "core/base/array.h"
+
+/* Input and output of the program. */
 struct question {
-	char name[56]; /* zeros up to its end, as the kernel wants it */
+	char name[56]; /* zeros up to its end, as the kernel requires */
 	uint64_t address;
 };
 
 #define STEPS (sizeof(((struct question *)0)->name) / 8)
 
-/* question->address = what the look-up finds for question->name, or 0.  The look-up takes a name on
- * the stack. */
+/* question->address = the result of the lookup of question->name, or 0.  The lookup needs the name
+ * on the stack. */
 static int load(void)
 {
 	const struct bpf_insn look_up[] = {
@@ -36,7 +38,7 @@ static int load(void)
 		  offsetof(struct question, address), 0 },
 		{ BPF_JMP | BPF_EXIT, 0, 0, 0, 0 },
 	};
-	struct bpf_insn insns[2 * STEPS + sizeof(look_up) / sizeof(look_up[0])];
+	struct bpf_insn insns[2 * STEPS + ARRAY_SIZE(look_up)];
 	size_t n = 0;
 
 	for (short at = 0; at < (short)(8 * STEPS); at = (short)(at + 8)) {
@@ -50,7 +52,7 @@ static int load(void)
 	memcpy(&insns[n], look_up, sizeof(look_up));
 	LIBBPF_OPTS(bpf_prog_load_opts, opts, .prog_flags = BPF_F_SLEEPABLE);
 	int fd = bpf_prog_load(BPF_PROG_TYPE_SYSCALL, "find_symbol", "GPL", insns,
-			       sizeof(insns) / sizeof(insns[0]), &opts);
+			       ARRAY_SIZE(insns), &opts);
 
 	return fd < 0 ? -errno : fd;
 }

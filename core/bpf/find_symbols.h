@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Addresses of kernel functions, by the kernel's own look-up. */
 #ifndef IOTRACE_CORE_BPF_FIND_SYMBOLS_H
 #define IOTRACE_CORE_BPF_FIND_SYMBOLS_H
 
@@ -6,11 +7,11 @@
 #include <stdint.h>
 
 /*
- * As kallsyms_find() (core/system/kallsyms.h), by the kernel's own look-up
+ * Like kallsyms_find() (core/system/kallsyms.h), but by the kernel's own lookup
  * (bpf_kallsyms_lookup_name, 5.16), without reading all of /proc/kallsyms: values[i] is the address
- * of @names[i], 0 when there is none or when the kernel does not show it.  Names have at most 55
- * bytes.  Returns how many have an address, or -errno where the kernel has no such look-up or does
- * not allow it; then @values are undefined.
+ * of @names[i], 0 when it does not exist or when the kernel hides it.  Names have at most 55 bytes.
+ * Returns how many have an address, or -errno if the kernel has no such lookup or does not allow
+ * it; then @values are undefined.
  */
 int find_symbols(const char *const *names, uint64_t *values, size_t n);
 

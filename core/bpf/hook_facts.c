@@ -12,6 +12,7 @@
 
 #include <bpf/bpf.h>
 
+#include "core/base/cleanup.h"
 #include "core/base/array.h"
 #include "core/bpf/btf_attach.h"
 #include "core/bpf/find_symbols.h"
@@ -30,19 +31,17 @@ const char *hook_facts_types(void)
 	return NULL;
 }
 
-/* Needs tracefs, as attaching does. */
+/* Needs tracefs, like attaching. */
 int hook_facts_tracepoint(const char *target)
 {
+	FILE *file FCLOSE_AT_END = NULL;
 	char path[256];
-	FILE *file;
 	int r;
 
 	snprintf(path, sizeof(path), "events/%s/id", target);
 	file = kernel_fs_file(NULL, KERNEL_FS_TRACE, path);
-	if (file) {
-		fclose(file);
+	if (file)
 		return 0;
-	}
 	r = kernel_fs_check(NULL, KERNEL_FS_TRACE, NULL);
 	return !r ? -ENOENT : r == -ENOENT ? -ENODEV : r;
 }
@@ -50,11 +49,8 @@ int hook_facts_tracepoint(const char *target)
 int hook_facts_module_function(const struct kernel_types *types, const char *name,
 			       const char *module)
 {
-	char path[128];
-	int id;
+	int id = kernel_types_module_function(types, module, name);
 
-	snprintf(path, sizeof(path), "/sys/kernel/btf/%s", module);
-	id = kernel_types_module_function(types, path, name);
 	return id < 0 ? id : 0;
 }
 
@@ -84,9 +80,8 @@ void hook_facts_addresses(const char *const *names, uint64_t *values, size_t n)
 
 int hook_facts_module_at(const char *module, uint64_t *at)
 {
+	FILE *file FCLOSE_AT_END = NULL;
 	char path[128];
-	FILE *file;
-	int r = 0;
 
 	*at = 0;
 	snprintf(path, sizeof(path), "/sys/module/%s/sections/.text", module);
@@ -94,20 +89,15 @@ int hook_facts_module_at(const char *module, uint64_t *at)
 	if (!file)
 		return errno == ENOENT ? 0 : -errno;
 	/* Zeros: kptr_restrict. */
-	if (fscanf(file, "%" SCNx64, at) != 1 || !*at)
-		r = -EACCES;
-	fclose(file);
-	return r;
+	return fscanf(file, "%" SCNx64, at) != 1 || !*at ? -EACCES : 0;
 }
 
-/* Does @file, which may be NULL, begin with "0"?  Closes it. */
-static bool is_off(FILE *file)
+/* Does @of, which may be NULL, begin with "0"?  Closes it. */
+static bool is_off(FILE *of)
 {
-	int first = file ? fgetc(file) : EOF;
+	FILE *file FCLOSE_AT_END = of;
 
-	if (file)
-		fclose(file);
-	return first == '0';
+	return file && fgetc(file) == '0';
 }
 
 bool hook_facts_ftrace_off(void)
@@ -129,7 +119,7 @@ static int load_fentry(struct btf_attach *b, const char *name, const char *modul
 	return trial_load(BPF_PROG_TYPE_TRACING, &opts, t);
 }
 
-/* The descriptor of the attachment, or -errno; *t is the caller's then. */
+/* The descriptor of the attachment, or -errno; *t then belongs to the caller. */
 static int attach_fentry(struct btf_attach *b, const char *name, const char *module,
 			 struct trial *t)
 {
@@ -211,7 +201,7 @@ static int runs_at(struct btf_attach *b, enum hook_kind kind, const char *name)
 	return r;
 }
 
-/* A compiler may have made vfs_read() a part of its callers; the system call is in a table. */
+/* A compiler may have inlined vfs_read() into its callers; the system call is in a table. */
 int hook_facts_runs(struct btf_attach *b, enum hook_kind kind)
 {
 	static const char *const called[] = { "vfs_read", SYSCALLS_FUNCTION("read") };
@@ -239,7 +229,7 @@ const char *hook_facts_why_silent(enum hook_kind kind)
 
 /* ---- preemption ---- */
 
-/* Returns the int at the address that is its only argument, @failed if that cannot be read. */
+/* Returns the int at the address in its only argument, @failed if it cannot be read. */
 static int load_reader(uint32_t failed)
 {
 	const struct bpf_insn insns[] = {
@@ -260,7 +250,7 @@ static int load_reader(uint32_t failed)
 			     ARRAY_SIZE(insns), NULL);
 }
 
-/* The kernel's variable of that name, @failed: it has none, or does not show where. */
+/* The value of the kernel's variable @name, @failed: no such variable, or its address is hidden. */
 static uint32_t read_variable(const char *name, uint32_t failed)
 {
 	uint64_t address = 0;
@@ -272,36 +262,35 @@ static uint32_t read_variable(const char *name, uint32_t failed)
 	fd = address ? load_reader(failed) : -1;
 	if (fd < 0)
 		return failed;
-	value = hooks_run_helper(fd, &address, 1, failed);
+	value = tracepoints_run(fd, &address, 1, failed);
 	close(fd);
 	return value;
 }
 
-/* Of preempt_dynamic_mode in kernel/sched/core.c, since 5.12. */
+/* See preempt_dynamic_mode in kernel/sched/core.c, since 5.12. */
 enum { MODE_NONE, MODE_VOLUNTARY, MODE_UNKNOWN = 0x7fffffff };
 
 /*
- * The one of "none voluntary (full) lazy" that is in effect.  With Secure Boot the file is refused
- * (debugfs_locked_down()): then by the variable that it shows.
+ * The entry of "none voluntary (full) lazy" that is in effect.  With Secure Boot the file is denied
+ * (debugfs_locked_down()): then uses the variable behind it.
  */
 static bool mode_preempts(void)
 {
+	FILE *file FCLOSE_AT_END = kernel_fs_file(NULL, KERNEL_FS_DEBUG, "sched/preempt");
 	char line[128] = "";
-	FILE *file = kernel_fs_file(NULL, KERNEL_FS_DEBUG, "sched/preempt");
 	uint32_t mode;
 
 	if (file) {
 		(void)!fgets(line, sizeof(line), file);
-		fclose(file);
 		return strstr(line, "(none)") == NULL && strstr(line, "(voluntary)") == NULL;
 	}
 	mode = read_variable("preempt_dynamic_mode", MODE_UNKNOWN);
-	/* If it is unknown: to no harm but some more programs. */
+	/* If it is unknown, assume yes: it only costs some more programs. */
 	return mode != MODE_NONE && mode != MODE_VOLUNTARY;
 }
 
-/* `uname -v` names what the kernel was built for; PREEMPT_DYNAMIC (5.12) leaves that to the boot.
- */
+/* `uname -v` names the preemption model the kernel was built for; PREEMPT_DYNAMIC (5.12) chooses it
+ * at boot. */
 int hook_facts_preempts(void)
 {
 	struct utsname uts;
@@ -317,7 +306,7 @@ int hook_facts_preempts(void)
 
 /* ---- cookies ---- */
 
-/* Asked by loading a program: no other question has the same answer in all versions. */
+/* Checked by loading a program: no other check works in all versions. */
 static int has_cookies(enum bpf_prog_type type)
 {
 	const struct bpf_insn insns[] = {

@@ -24,9 +24,10 @@ const char *const hooks_kind_names[] = {
 	[HOOK_RAW_TP_COOKIE] = "raw_tp+cookie",
 	[HOOK_RAW_TP_EACH] = "raw_tp",
 	[HOOK_TP_COOKIE] = "tp+cookie",
+	[HOOK_ON_DEMAND] = "on_demand",
 };
 
-/* ---- what the kernel has ---- */
+/* ---- hooks of this kernel ---- */
 
 bool hooks_is_kprobe(enum hook_kind kind)
 {
@@ -34,10 +35,10 @@ bool hooks_is_kprobe(enum hook_kind kind)
 }
 
 /*
- * A kernel may refuse all programs of a kind, when they are loaded (a vendor's policy, found as
- * EPERM) or only when they are attached (arm64 before 6.4, which has no way to call a trampoline).
- * Or it attaches them and never runs one (core/bpf/trial.h).  Tried once, and not with each program
- * of an object, which is opened anew for each that is refused.
+ * A kernel may reject all programs of a kind, when they are loaded (a vendor's policy, reported as
+ * EPERM) or only when they are attached (arm64 before 6.4, which cannot call a trampoline).  Or it
+ * attaches them and never runs one (core/bpf/trial.h).  Tried once, and not with each program of an
+ * object, which is opened again after each rejected program.
  */
 static int *verdict(struct hooks *h, enum hook_kind kind)
 {
@@ -72,11 +73,11 @@ void hooks_reject_kind(struct hook_choice *choice, int r)
 	choice->weight = HOOKS_CHANGEABLE;
 }
 
-/* What could not be tried must not be rejected for that. */
-static void note_passing(struct hooks *h, int r)
+/* A failed trial (no memory, for example) is not a reason to reject. */
+static void note_transient(struct hooks *h, int r)
 {
 	if (limits_is_passing(r))
-		h->passing = r;
+		h->transient = r;
 }
 
 static int runs(struct hooks *h, enum hook_kind kind)
@@ -86,20 +87,20 @@ static int runs(struct hooks *h, enum hook_kind kind)
 	if (r != 1)
 		return r;
 	r = hook_facts_runs(h->btf_attach, kind);
-	note_passing(h, r);
+	note_transient(h, r);
 	if (!limits_is_passing(r))
 		*known = r;
 	return r;
 }
 
-/* What is wrong with a kprobe at one function need not be wrong with one at another. */
+/* A problem of a kprobe at one function need not exist at another function. */
 static bool is_silent(struct hooks *h, enum hook_kind kind)
 {
 	return hooks_is_kprobe(kind) && runs(h, kind) == TRIAL_NEVER_RAN;
 }
 
 static const char no_tracepoint[] = "this kernel has no such tracepoint";
-static const char unknown[] = "the kernel's types do not tell";
+static const char unknown[] = "unknown: the kernel's BTF has no information about it";
 
 static void check_classic(const struct hook_alt *alt, struct hook_choice *choice)
 {
@@ -116,7 +117,7 @@ static void check_classic(const struct hook_alt *alt, struct hook_choice *choice
 		hooks_reject(choice, no_tracepoint);
 }
 
-/* A module's is "GROUP/NAME": of its types nothing need be known. */
+/* A module's is "GROUP/NAME": its BTF is not needed. */
 static void check_tracepoint(const struct hooks *h, const struct hook_alt *alt,
 			     struct hook_choice *choice)
 {
@@ -135,27 +136,27 @@ static void check_tracepoint(const struct hooks *h, const struct hook_alt *alt,
 
 static void check_cookies(struct hooks *h, int r, struct hook_choice *choice)
 {
-	note_passing(h, r);
+	note_transient(h, r);
 	if (r)
 		hooks_reject(choice, "this kernel has no cookies for such tracepoints");
 }
 
-/* Is function @alt->target in the kernel's types, or in those of its module? */
+/* Is function @alt->target in the kernel's BTF, or in its module's? */
 static bool has_function(struct hooks *h, const struct hook_alt *alt)
 {
 	int r = kernel_types_function(h->types, alt->target);
 
 	if (r >= 0)
 		return true;
-	note_passing(h, r);
+	note_transient(h, r);
 	if (!alt->module)
 		return false;
 	r = hook_facts_module_function(h->types, alt->target, alt->module);
-	note_passing(h, r);
+	note_transient(h, r);
 	return r == 0;
 }
 
-/* By name as well if not by address: its module may have come back elsewhere. */
+/* By name too if not by address: its module may have been loaded elsewhere. */
 static int try_kprobe(struct hooks *h, const struct hook_alt *alt)
 {
 	uint64_t address = hooks_address(h, alt);
@@ -166,7 +167,7 @@ static int try_kprobe(struct hooks *h, const struct hook_alt *alt)
 		   : r;
 }
 
-/* A module may have no types (5.10 has none of any): there only trying a probe shows it. */
+/* A module may have no BTF (in 5.10 none has): only trying a probe works then. */
 static void check_kprobe(struct hooks *h, const struct hook_alt *alt, struct hook_choice *choice)
 {
 	int r;
@@ -182,10 +183,10 @@ static void check_kprobe(struct hooks *h, const struct hook_alt *alt, struct hoo
 	if (has_function(h, alt))
 		return;
 	r = alt->module ? try_kprobe(h, alt) : -ENOENT;
-	note_passing(h, r);
+	note_transient(h, r);
 	choice->code = r;
 	if (r == HOOK_UNKNOWN)
-		hooks_reject(choice, "not in vmlinux, and of modules nothing is known");
+		hooks_reject(choice, "not in vmlinux; BTF of modules is not available");
 	else if (r == -EACCES || r == -EPERM)
 		hooks_reject(choice, "this function cannot be probed: %s", hooks_reason(r));
 	else if (r)
@@ -218,14 +219,14 @@ static void check_function(struct hooks *h, const struct hook_alt *alt, struct h
 static void check_kprobe_multi(struct hooks *h, const struct hook_alt *alt,
 			       struct hook_choice *choice)
 {
-	if (!h->has_function_backups)
+	if (!h->preempts_functions)
 		hooks_reject(choice,
 			     "not needed: this kernel does not preempt programs at functions");
 	else if (!kernel_types_has_member(h->types, "fprobe", "hlist_array"))
-		hooks_reject(choice, "this kernel has none that sees all calls");
+		hooks_reject(choice, "not available on this kernel (needs CONFIG_FUNCTION_TRACER)");
 	else
 		check_function(h, alt, choice);
-	if (!h->has_function_backups)
+	if (!h->preempts_functions)
 		choice->weight = HOOKS_PASSED_OVER;
 }
 
@@ -258,6 +259,7 @@ static void check(struct hooks *h, const struct hook_alt *alt, struct hook_choic
 		check_cookies(h, hook_facts_classic_cookie(), choice);
 		break;
 	case HOOK_RAW_TP_EACH:
+	case HOOK_ON_DEMAND:
 		break;
 	}
 	if (choice->usable && alt->helper && kernel_types_function(h->types, alt->helper) < 0)
@@ -314,7 +316,7 @@ int hooks_choose_first(struct hooks *h, const struct hook_event *event, struct h
 	return -ENOTSUP;
 }
 
-/* For all events, also those behind one that has no usable alternative: the error is the first
+/* For all events, also after an event without a usable alternative: the error is the first
  * one's. */
 static int choose_each(struct hooks *h, struct error *err)
 {
@@ -357,7 +359,7 @@ static int apply_forced(struct hooks *h, const char *forced, struct error *err)
 		break;
 	}
 	error_set(err, STATUS_USAGE, -EINVAL, "no such hook '%.100s'", forced);
-	error_hint(err, "--list-hooks lists those of this subcommand");
+	error_hint(err, "--list-hooks lists the hooks of this subcommand");
 	return -EINVAL;
 }
 
@@ -373,8 +375,9 @@ static int alloc_choices(struct hooks *h)
 	choice = h->choices;
 	for (size_t e = 0; e < h->n_events; e++) {
 		const struct hook_event *event = &h->events[e];
-		const struct hook_alt *alt =
-		    h->has_backups && event->if_preempted ? event->if_preempted : event->alts;
+		const struct hook_alt *alt = h->preempts_tracepoints && event->if_preempted
+						 ? event->if_preempted
+						 : event->alts;
 
 		for (size_t i = 0; i < event->n; i++, choice++, alt++)
 			*choice = (struct hook_choice){
@@ -391,15 +394,15 @@ static int alloc_choices(struct hooks *h)
 static void check_all(struct hooks *h)
 {
 	for (size_t i = 0; i < h->n_choices; i++)
-		if (h->choices[i].alt) /* all have one, which static analysis does not see */
+		if (h->choices[i].alt) /* all have one, but static analysis does not know */
 			check(h, h->choices[i].alt, &h->choices[i]);
 }
 
 /*
- * Since 7.0 (a46023d5616e).  The one trace that this left in the kernel's types is a third member
- * of tp_transition_snapshot (5.14): `srcu_gp` beside `rcu` and `ongoing`.  Up to 6.12 the third was
- * `srcu`.  A kernel that has neither form is taken for one that preempts: programs that are not
- * needed cost little, and missing ones would lose events.
+ * Since 7.0 (a46023d5616e).  Its only trace in the kernel's BTF is a third member of
+ * tp_transition_snapshot (5.14): `srcu_gp` next to `rcu` and `ongoing`.  Up to 6.12 the third was
+ * `srcu`.  A kernel with neither form is assumed to preempt: unneeded programs cost little, and
+ * missing ones would lose events.
  */
 static bool preempts_tracepoints(const struct kernel_types *types)
 {
@@ -432,9 +435,9 @@ static bool preempts_functions(const struct hooks *h)
 }
 
 /*
- * With ftrace turned off nothing is attached through it, not even to see whether it runs: of what
- * comes and goes meanwhile the kernel keeps flags, and once ftrace is on again it finds them, warns
- * and turns itself off for good (the check at the end of ftrace_shutdown(), seen on 6.12).
+ * With ftrace turned off nothing is attached through it, not even for a trial: the kernel keeps
+ * flags of programs attached and detached meanwhile, and once ftrace is on again it finds them,
+ * warns and turns itself off for good (the check at the end of ftrace_shutdown(), seen on 6.12).
  */
 static void ask_ftrace(struct hooks *h)
 {
@@ -454,8 +457,8 @@ static int open_types(struct hooks *h, struct error *err)
 	if (r)
 		return r;
 	ask_ftrace(h);
-	h->has_backups = preempts_tracepoints(h->types);
-	h->has_function_backups = h->has_backups || preempts_functions(h);
+	h->preempts_tracepoints = preempts_tracepoints(h->types);
+	h->preempts_functions = h->preempts_tracepoints || preempts_functions(h);
 	h->btf_attach = btf_attach_new(h->types, hooks_module_of_prog, h);
 	if (!h->btf_attach || alloc_choices(h))
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
@@ -490,24 +493,14 @@ int hooks_choose(const struct hook_event *events, size_t n, const char *const *f
 		r = apply_forced(h, forced[i], err);
 	if (!r)
 		r = choose_each(h, err);
-	if (h->passing)
-		r = limits_error(h->passing, "try the kernel's hooks", err);
-	/* A caller that wants to list the choices gets them with the error. */
+	if (h->transient)
+		r = limits_error(h->transient, "try the kernel's hooks", err);
+	/* A caller that lists the choices gets them with the error. */
 	if (r && r != -ENOTSUP)
 		hooks_free(h);
 	else
 		*out = h;
 	return r;
-}
-
-bool hooks_has_backups(const struct hooks *h)
-{
-	return h->has_backups;
-}
-
-bool hooks_has_function_backups(const struct hooks *h)
-{
-	return h->has_function_backups;
 }
 
 bool hooks_preempts(const struct hooks *h, enum hook_kind kind)
@@ -517,39 +510,40 @@ bool hooks_preempts(const struct hooks *h, enum hook_kind kind)
 	case HOOK_RAW_TP:
 	case HOOK_RAW_TP_COOKIE:
 	case HOOK_RAW_TP_EACH:
-		return h->has_backups;
+		return h->preempts_tracepoints;
 	case HOOK_FENTRY:
 	case HOOK_FEXIT:
-		return h->has_function_backups;
+		return h->preempts_functions;
 	case HOOK_TP:
 	case HOOK_TP_COOKIE:
 	case HOOK_KPROBE:
 	case HOOK_KRETPROBE:
 	case HOOK_KPROBE_MULTI:
+	case HOOK_ON_DEMAND:
 		break;
 	}
 	return false;
 }
 
-bool hooks_are_preempted(const struct hooks *h)
+static bool any_preempted(const struct hooks *h, bool uncounted)
 {
 	for (size_t e = 0; e < h->n_events; e++) {
 		const struct hook_alt *alt = hooks_chosen(h, e);
 
-		if (alt && !h->events[e].uncounted && hooks_preempts(h, alt->kind))
+		if (alt && (uncounted || !h->events[e].uncounted) && hooks_preempts(h, alt->kind))
 			return true;
 	}
 	return false;
 }
 
-const char *hooks_suffix(const struct hooks *h, const struct hook_alt *alt, size_t i)
+bool hooks_has_spares(const struct hooks *h)
 {
-	static const char *const in_order[] = { "_b", "_1", "_2", "_3", "_4", "_5", "_6" };
-	/* Where tracepoints are preempted, too, HOOK_KPROBE_MULTI is the rule: fewer do for what is
-	 * left, and for each call they cost less. */
-	size_t n = hooks_is_fentry(alt->kind) && h->has_backups ? 4 : ARRAY_SIZE(in_order);
+	return any_preempted(h, true);
+}
 
-	return hooks_preempts(h, alt->kind) && i < n ? in_order[i] : NULL;
+bool hooks_are_preempted(const struct hooks *h)
+{
+	return any_preempted(h, false);
 }
 
 void hooks_try(struct hooks *h)
@@ -577,10 +571,10 @@ const char *hooks_why(enum hook_kind kind, int r)
 	return r == TRIAL_NEVER_RAN ? hook_facts_why_silent(kind) : hooks_reason(r);
 }
 
-/* An event that no kernel has: of the kernel only what is asked is read. */
+/* An event that no kernel has: reads only the requested part of the kernel's BTF. */
 static int try_kind(enum hook_kind kind)
 {
-	const struct hook_alt alt = { kind, "", 0, { "" }, 0, NULL, false, NULL, 0 };
+	const struct hook_alt alt = { kind, "", 0, { "" }, 0, NULL, NULL, 0 };
 	const struct hook_event event = { "any", &alt, 1, true, NULL, NULL, true };
 	struct hooks *h = NULL;
 	int r = hooks_choose(&event, 1, NULL, &h, NULL);
@@ -624,14 +618,9 @@ int hooks_tag(const struct hooks *h, const char *event, int none)
 	return none;
 }
 
-void hooks_enumerators(const struct hooks *h, const char *const *names, int *values, size_t n)
+const struct kernel_types *hooks_types(const struct hooks *h)
 {
-	kernel_types_enumerators(h->types, names, values, n);
-}
-
-long hooks_offset(const struct hooks *h, const char *module, const char *type, const char *member)
-{
-	return kernel_types_offset(h->types, module, type, member);
+	return h->types;
 }
 
 const struct hook_choice *hooks_choices(const struct hooks *h, size_t *n)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* Addresses of functions, for kernels whose lookup by name is slow. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,11 +8,11 @@
 #include "core/bpf/kernel_types.h"
 
 /*
- * Before 6.2 the kernel looks for a name by expanding those of its symbols, one after another; a
- * name in a module comes last. It does so twice for a probe by perf, and five times for a return
- * probe in kprobe_events. All addresses are read in the time of six such searches.
+ * Before 6.2 the kernel looks up a name by expanding the names of its symbols, one after another; a
+ * name in a module comes last.  It does so twice for a probe by perf, and five times for a return
+ * probe in kprobe_events.  Reading all addresses takes as long as six such lookups.
  */
-#define BY_NAME 2 /* so many searches are cheaper */
+#define BY_NAME 2 /* up to here lookups are cheaper */
 
 /* "kallsyms: Add helper kallsyms_on_each_match_symbol()" (6.2, in 6.1's stable releases too) came
  * with a binary search. */
@@ -20,7 +21,7 @@ static bool finds_names_fast(const struct hooks *h)
 	return kernel_types_function(h->types, "kallsyms_on_each_match_symbol") >= 0;
 }
 
-/* Without memory, and where addresses are hidden, none is known. */
+/* Out of memory, or addresses are hidden: none is known. */
 static void find_addresses(struct hooks *h)
 {
 	const char **names = calloc(h->n_choices, sizeof(*names));
@@ -33,7 +34,7 @@ static void find_addresses(struct hooks *h)
 
 		if (!hooks_is_kprobe(alt->kind))
 			continue;
-		/* Before the address: hooks_addresses_moved() must see whatever comes after it. */
+		/* Before the address: hooks_addresses_moved() must notice later changes. */
 		if (alt->module && hook_facts_module_at(alt->module, &found[n].module))
 			continue;
 		names[n] = alt->target;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* Attaches the chosen programs, counts missed events, detaches. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 
 #include <bpf/bpf.h>
 
+#include "core/base/array.h"
 #include "core/bpf/hooks_internal.h"
 #include "core/bpf/kprobe_multi.h"
 #include "core/bpf/tracepoints.h"
@@ -28,17 +30,16 @@ static void close_now(int fd)
 	close(fd);
 }
 
-/* Takes over what *@new holds, whatever becomes of it. */
+/* Owns @new from now on, also if it fails. */
 static int keep(struct hooks *h, const struct attachment *new)
 {
-	struct attachment *more = reallocarray(h->attached, h->n_attached + 1, sizeof(*more));
+	struct attachment *kept = ARRAY_ADD(h->attached, h->n_attached);
 
-	if (!more) {
+	if (!kept) {
 		detach(new, close_now);
 		return -ENOMEM;
 	}
-	h->attached = more;
-	more[h->n_attached++] = *new;
+	*kept = *new;
 	return 0;
 }
 
@@ -48,18 +49,7 @@ static int keep_fd(struct hooks *h, int link_fd, int prog_fd)
 			   : keep(h, &(struct attachment){ link_fd, prog_fd, false, false });
 }
 
-/* @name is "GROUP/NAME". */
-static int attach_classic(const char *target, int prog_fd)
-{
-	const char *slash = strchr(target, '/');
-	char group[64];
-
-	if (!slash || sscanf(target, "%63[^/]", group) != 1)
-		return -EINVAL;
-	return tracepoints_attach_classic(group, slash + 1, prog_fd, 0);
-}
-
-/* A kretprobe by perf where there is no tracefs. */
+/* A kretprobe by perf on kernels without tracefs. */
 static int attach_kprobe(struct hooks *h, const struct bpf_program *prog,
 			 const struct hook_alt *alt, const char *function)
 {
@@ -89,11 +79,11 @@ static int attach_multi(struct hooks *h, const struct bpf_program *prog,
 	return keep(h, &new);
 }
 
-/* To the functions of @alt, if it has some, else to where its section says. */
-static int attach_program(struct hooks *h, const struct bpf_object *obj, const struct hook_alt *alt,
-			  const char *name)
+/* To the functions of @alt, if it has some, otherwise to the target of its section.  @prog may be
+ * NULL. */
+static int attach_program(struct hooks *h, const struct hook_alt *alt,
+			  const struct bpf_program *prog)
 {
-	struct bpf_program *prog = bpf_object__find_program_by_name(obj, name);
 	const char *target = prog ? strchr(bpf_program__section_name(prog), '/') : NULL;
 	int fd = prog ? bpf_program__fd(prog) : -1;
 
@@ -107,7 +97,7 @@ static int attach_program(struct hooks *h, const struct bpf_object *obj, const s
 	case BPF_PROG_TYPE_RAW_TRACEPOINT:
 		return keep_fd(h, tracepoints_attach_raw(target, fd, 0), fd);
 	case BPF_PROG_TYPE_TRACEPOINT:
-		return keep_fd(h, attach_classic(target, fd), fd);
+		return keep_fd(h, tracepoints_attach_classic(target, fd, 0), fd);
 	case BPF_PROG_TYPE_KPROBE:
 		return attach_kprobe(h, prog, alt, target);
 	default:
@@ -115,51 +105,57 @@ static int attach_program(struct hooks *h, const struct bpf_object *obj, const s
 	}
 }
 
-#define PROGS_MAX 6 /* a primary program and its backups */
-
-/* The programs that are attached for program @name, the primary first. Returns how many. */
-static size_t progs_of(const struct hooks *h, const struct bpf_object *obj,
-		       const struct hook_alt *alt, const char *name,
-		       char progs[PROGS_MAX][HOOKS_NAME_LEN])
+/* @prog with @number for @placeholder in its code, at @tracepoint (NULL: the target of its
+ * type). */
+static int attach_numbered(struct hooks *h, const struct bpf_program *prog, const char *tracepoint,
+			   uint64_t placeholder, uint32_t number, bool spare)
 {
-	char other[HOOKS_NAME_LEN];
-	const char *suffix;
-	size_t n = 1;
+	LIBBPF_OPTS(bpf_prog_load_opts, opts);
+	struct attachment new = { .own = true, .spare = spare };
+	int r = tracepoint ? 0 : btf_attach_target(h->btf_attach, prog, &opts);
 
-	snprintf(progs[0], HOOKS_NAME_LEN, "%s", name);
-	for (size_t i = 0; (suffix = hooks_suffix(h, alt, i)); i++) {
-		snprintf(other, sizeof(other), "%s%s", name, suffix);
-		if (strcmp(suffix, "_b") != 0 && bpf_object__find_program_by_name(obj, other))
-			memcpy(progs[strcmp(suffix, "_1") == 0 || n == PROGS_MAX ? 0 : n++], other,
-			       sizeof(other));
-	}
-	return n;
+	if (r)
+		return r;
+	new.prog_fd = tracepoints_load_numbered(prog, placeholder, number, &opts);
+	if (new.prog_fd < 0)
+		return new.prog_fd;
+	new.link_fd = tracepoints_attach_raw(tracepoint, new.prog_fd, 0);
+	if (new.link_fd >= 0)
+		return keep(h, &new);
+	close(new.prog_fd);
+	return new.link_fd;
 }
 
 /*
- * Program @name, and its backup programs if it has any.  They run after it: the kernel runs
- * programs of a tracepoint first attached first, those of a function last attached first.  In @h
+ * Program @name, or its primary and spares.  Spares run after the primary: the kernel runs programs
+ * of a tracepoint in the order of attachment, programs of a function in the reverse order.  In @h
  * they are before it, so that they are detached first: none runs because its primary is gone.
  */
-static int attach_with_backups(struct hooks *h, const struct bpf_object *obj,
-			       const struct hook_alt *alt, const char *name)
+static int attach_with_spares(struct hooks *h, const struct bpf_object *obj,
+			      const struct hook_alt *alt, const char *name)
 {
 	bool at_function = hooks_is_fentry(alt->kind);
-	char progs[PROGS_MAX][HOOKS_NAME_LEN];
-	size_t n = progs_of(h, obj, alt, name, progs), first = h->n_attached;
+	struct bpf_program *spare = NULL;
+	unsigned int n = hooks_spared(h, obj, alt, name, &spare);
+	size_t first = h->n_attached;
+	const char *tracepoint = NULL;
 	struct attachment primary;
-	int r;
 
-	for (size_t i = 0; i < n; i++) {
-		size_t at = at_function ? n - 1 - i : i;
+	if (!n)
+		return attach_program(h, alt, bpf_object__find_program_by_name(obj, name));
+	if (!spare)
+		return -EINVAL;
+	if (bpf_program__type(spare) == BPF_PROG_TYPE_RAW_TRACEPOINT)
+		tracepoint = strchr(bpf_program__section_name(spare), '/') + 1;
+	for (unsigned int i = 0; i < n; i++) {
+		unsigned int number = at_function ? n - 1 - i : i;
+		int r = number ? attach_numbered(h, spare, tracepoint, SPARES_NUMBER, number, true)
+			       : attach_program(h, alt, spare);
 
-		r = attach_program(h, obj, alt, progs[at]);
 		if (r)
 			return r;
-		if (at || (n > 1 && alt->copies))
-			h->attached[h->n_attached - 1].prog_fd = -1;
 	}
-	if (n > 1 && !at_function) {
+	if (!at_function) {
 		primary = h->attached[first];
 		memmove(&h->attached[first], &h->attached[first + 1], (n - 1) * sizeof(primary));
 		h->attached[first + n - 1] = primary;
@@ -174,37 +170,23 @@ bool hooks_is_group(enum hook_kind kind)
 	return kind == HOOK_RAW_TP_COOKIE || kind == HOOK_RAW_TP_EACH || kind == HOOK_TP_COOKIE;
 }
 
-/* A copy of @prog, with the number of tracepoint @name in it. */
-static int attach_copy(struct hooks *h, const struct hook_group *group, const char *name,
-		       const struct bpf_program *prog, uint32_t number)
-{
-	struct attachment new = { .own = true };
-
-	new.prog_fd = tracepoints_load_numbered(prog, group->placeholder, number);
-	if (new.prog_fd < 0)
-		return new.prog_fd;
-	new.link_fd = tracepoints_attach_raw(name, new.prog_fd, 0);
-	if (new.link_fd >= 0)
-		return keep(h, &new);
-	close(new.prog_fd);
-	return new.link_fd;
-}
-
 /* @counted: its program's misses are counted with this attachment. */
 static int attach_one_of(struct hooks *h, const struct hook_group *group, enum hook_kind kind,
 			 const struct bpf_program *prog, size_t i, bool counted)
 {
 	const char *name = group->names[i];
 	int fd = bpf_program__fd(prog), link;
+	char target[128];
 
 	if (kind == HOOK_RAW_TP_EACH)
-		return attach_copy(h, group, name, prog, (uint32_t)i);
-	link = kind == HOOK_TP_COOKIE ? tracepoints_attach_classic(group->name, name, fd, i + 1)
+		return attach_numbered(h, prog, name, group->placeholder, (uint32_t)i, false);
+	snprintf(target, sizeof(target), "%s/%s", group->name, name);
+	link = kind == HOOK_TP_COOKIE ? tracepoints_attach_classic(target, fd, i + 1)
 				      : tracepoints_attach_raw(name, fd, i + 1);
 	return keep_fd(h, link, counted ? fd : -1);
 }
 
-/* -errno when none of the tracepoints that are wanted could be attached to. */
+/* -errno when none of the wanted tracepoints could be attached to. */
 static int attach_group(struct hooks *h, const struct bpf_object *obj,
 			const struct hook_group *group, const struct hook_alt *alt)
 {
@@ -233,10 +215,12 @@ static int attach_event(struct hooks *h, const struct bpf_object *obj, size_t e)
 	const struct hook_alt *alt = hooks_chosen(h, e);
 	int r = 0;
 
+	if (alt && alt->kind == HOOK_ON_DEMAND)
+		return 0;
 	if (alt && hooks_is_group(alt->kind))
 		return attach_group(h, obj, h->events[e].group, alt);
 	for (int i = 0; !r && alt && i < HOOK_PROGS && alt->progs[i]; i++)
-		r = attach_with_backups(h, obj, alt, alt->progs[i]);
+		r = attach_with_spares(h, obj, alt, alt->progs[i]);
 	return r;
 }
 
@@ -252,8 +236,8 @@ static bool same_programs(const struct hook_alt *a, const struct hook_alt *b)
 	return true;
 }
 
-/* The first of the events up to @last whose functions have their programs in common; those without
- * a hook do not count. */
+/* The first of the events up to @last whose functions share programs; events without a hook are
+ * skipped. */
 static size_t first_in_common(const struct hooks *h, size_t last)
 {
 	const struct hook_alt *alt = hooks_chosen(h, last), *before;
@@ -271,8 +255,8 @@ static size_t first_in_common(const struct hooks *h, size_t last)
 	return first;
 }
 
-/* The functions of events @first to @last: an array of *n, which is the caller's; NULL: no memory.
- */
+/* The functions of events @first to @last: an array of *n, which is the caller's; NULL: out of
+ * memory. */
 static struct hook_function *functions_of(const struct hooks *h, size_t first, size_t last,
 					  size_t *n)
 {
@@ -294,7 +278,7 @@ static struct hook_function *functions_of(const struct hooks *h, size_t first, s
 	return all;
 }
 
-/* Attached programs hold the functions' modules.  One that was loaded again before that has its
+/* Attached programs hold the functions' modules.  A module that was loaded again before has its
  * functions elsewhere: -ESTALE. */
 static int check_still_at(const struct hook_function *functions, const uint64_t *addresses,
 			  size_t n)
@@ -308,7 +292,7 @@ static int check_still_at(const struct hook_function *functions, const uint64_t 
 	return r;
 }
 
-/* The ends first, as the alternative has them: where a start is seen its end must be, too. */
+/* The ends first, in the order of the alternative: if a start is seen its end must be seen, too. */
 static int attach_functions(struct hooks *h, const struct bpf_object *obj,
 			    const struct hook_alt *alt, const struct hook_function *functions,
 			    size_t n)
@@ -333,8 +317,8 @@ static int attach_functions(struct hooks *h, const struct bpf_object *obj,
 }
 
 /*
- * Events @first to @last by one link for each of their programs: for a link the kernel walks all of
- * its functions, several times, to attach it and again to detach it.  -errno: none of them is
+ * Events @first to @last by one link for each of their programs: for each link the kernel walks all
+ * of its functions, several times, to attach it and again to detach it. -errno: none of them is
  * attached.
  */
 static int attach_in_common(struct hooks *h, const struct bpf_object *obj, size_t first,
@@ -348,8 +332,8 @@ static int attach_in_common(struct hooks *h, const struct bpf_object *obj, size_
 	return r;
 }
 
-/* Event @e, and those before it down to *first that have their programs in common with it.  From
- * *alone on it is known that not all of them can be attached together. */
+/* Event @e, and the events before it down to *first that share programs with it.  From *alone on
+ * they cannot all be attached together. */
 static int attach_from(struct hooks *h, const struct bpf_object *obj, size_t e, size_t *alone,
 		       size_t *first)
 {
@@ -364,7 +348,7 @@ static int attach_from(struct hooks *h, const struct bpf_object *obj, size_t e, 
 			*first = common;
 		if (!r || limits_is_passing(r))
 			return r;
-		*alone = common; /* one by one it shows for which it fails */
+		*alone = common; /* one by one, to find the one that fails */
 	}
 	return attach_event(h, obj, e);
 }
@@ -384,9 +368,9 @@ int hooks_attach_all(struct hooks *h, const struct bpf_object *obj, size_t *fail
 	return 0;
 }
 
-/* ---- afterwards ---- */
+/* ---- missed events and detaching ---- */
 
-/* Misses of the programs that are attached now. */
+/* Misses of the attached programs now. */
 static uint64_t count_missed(const struct hooks *h)
 {
 	uint64_t missed = kretprobe_missed(&h->kretprobes);
@@ -396,7 +380,8 @@ static uint64_t count_missed(const struct hooks *h)
 		__u32 len = sizeof(info);
 		int fd = h->attached[i].prog_fd;
 
-		if (fd >= 0 && bpf_obj_get_info_by_fd(fd, &info, &len) == 0)
+		if (fd >= 0 && !h->attached[i].spare &&
+		    bpf_obj_get_info_by_fd(fd, &info, &len) == 0)
 			missed += info.recursion_misses;
 		if (h->attached[i].multi)
 			missed += kprobe_multi_missed(h->attached[i].link_fd);
@@ -423,18 +408,18 @@ void hooks_leave(struct hooks *h)
 	detach_all(h, closer_close);
 }
 
-static bool counted_late(const struct hooks *h, const uint64_t *backup_hits)
+static bool counted_late(const struct hooks *h, const uint64_t *spare_hits)
 {
-	return h->has_function_backups && backup_hits;
+	return h->preempts_functions && spare_hits;
 }
 
-/* What backup programs took, since attaching. */
-static uint64_t taken(const struct hooks *h, const uint64_t *backup_hits)
+/* Events handled by spares since attaching. */
+static uint64_t taken(const struct hooks *h, const uint64_t *spare_hits)
 {
-	return counted_late(h, backup_hits) ? __atomic_load_n(backup_hits, __ATOMIC_SEQ_CST) : 0;
+	return counted_late(h, spare_hits) ? __atomic_load_n(spare_hits, __ATOMIC_SEQ_CST) : 0;
 }
 
-/* What the kernel skipped, since attaching. */
+/* Events skipped by the kernel since attaching. */
 static uint64_t skipped(const struct hooks *h)
 {
 	return h->missed_before + count_missed(h);
@@ -442,28 +427,28 @@ static uint64_t skipped(const struct hooks *h)
 
 #define READINGS 16
 
-/* An event that is skipped and taken between the two readings would stay in their difference: they
- * are made again, and at last what is skipped in between counts as not reported. */
-void hooks_begin(struct hooks *h, const uint64_t *backup_hits)
+/* An event skipped and handled between the two readings would stay in their difference: they are
+ * repeated, and finally the events skipped in between are left for the next report. */
+void hooks_begin(struct hooks *h, const uint64_t *spare_hits)
 {
 	uint64_t hits;
 
 	for (int i = 0; i < READINGS; i++) {
-		hits = taken(h, backup_hits);
+		hits = taken(h, spare_hits);
 		h->missed_at_begin = (int64_t)(skipped(h) - hits);
-		if (taken(h, backup_hits) == hits)
+		if (taken(h, spare_hits) == hits)
 			break;
 	}
 }
 
-uint64_t hooks_missed(struct hooks *h, const uint64_t *backup_hits)
+uint64_t hooks_missed(struct hooks *h, const uint64_t *spare_hits)
 {
-	int64_t since = (int64_t)(skipped(h) - taken(h, backup_hits)) - h->missed_at_begin;
+	int64_t since = (int64_t)(skipped(h) - taken(h, spare_hits)) - h->missed_at_begin;
 	uint64_t missed = since > 0 ? (uint64_t)since : 0, last = h->missed_last;
 
 	h->missed_last = missed;
-	/* A backup program may be about to run: what is missing twice is missed. */
-	return !counted_late(h, backup_hits) || !h->n_attached || missed < last ? missed : last;
+	/* A spare may be about to run: an event that is missing twice is missed. */
+	return !counted_late(h, spare_hits) || !h->n_attached || missed < last ? missed : last;
 }
 
 static void add_cost(int fd, uint64_t *ns, uint64_t *runs)

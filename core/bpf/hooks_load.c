@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* Loads the chosen programs; tries the next alternative if the kernel rejects one. */
 #include <errno.h>
 #include <linux/capability.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,38 +15,9 @@
 #include "core/system/limits.h"
 #include "core/system/preflight.h"
 
-/* ---- libbpf's log, which is the whole process' ---- */
-
-static hooks_log_line *log_line;
-
-__attribute__((format(printf, 2, 0))) static int on_libbpf_log(enum libbpf_print_level level,
-							       const char *fmt, va_list args)
-{
-	char *text, *line, *rest;
-
-	/* The verifier's log comes as one message of many lines. */
-	if (level == LIBBPF_DEBUG || !log_line || vasprintf(&text, fmt, args) < 0)
-		return 0;
-	rest = text;
-	while ((line = strsep(&rest, "\n")))
-		if (*line)
-			log_line(line);
-	free(text);
-	return 0;
-}
-
-hooks_log_line *hooks_log(hooks_log_line *verbose)
-{
-	hooks_log_line *before = log_line;
-
-	log_line = verbose;
-	libbpf_set_print(on_libbpf_log);
-	return before;
-}
-
 /* ---- falling back ---- */
 
-/* Is @prog program @name of @alt, or one of its backup programs where there are such? */
+/* Is @prog program @name of @alt, or one of its spares? */
 static bool is_run_for(const struct hooks *h, const char *prog, const struct hook_alt *alt,
 		       const char *name)
 {
@@ -54,10 +25,7 @@ static bool is_run_for(const struct hooks *h, const char *prog, const struct hoo
 
 	if (strncmp(prog, name, len) != 0)
 		return false;
-	for (size_t i = 0; hooks_suffix(h, alt, i); i++)
-		if (strcmp(prog + len, hooks_suffix(h, alt, i)) == 0)
-			return true;
-	return !prog[len];
+	return !prog[len] || (hooks_preempts(h, alt->kind) && strcmp(prog + len, HOOKS_SPARE) == 0);
 }
 
 /* The event that uses program @prog now, or -ENOENT. */
@@ -78,8 +46,8 @@ static bool is_alike(enum hook_kind a, enum hook_kind b)
 	return a == b || (hooks_is_fentry(a) && hooks_is_fentry(b));
 }
 
-/* A kernel that takes programs of @kind, but not by itself as it turns out: no function of it is
- * tried again, each of which would load the whole object anew. */
+/* The kernel accepts programs of @kind in general, but not this one: no function of it is tried
+ * again, since each try would load the whole object again. */
 static int reject_all(struct hooks *h, enum hook_kind kind, int code)
 {
 	int r = 0;
@@ -100,11 +68,11 @@ static int reject_all(struct hooks *h, enum hook_kind kind, int code)
 	return r;
 }
 
-/* Is the error that program @kind of an event got what those of all events will get? */
+/* Would program @kind of every event get this error? */
 static bool is_of_all(enum hook_kind kind, bool loaded, int code)
 {
 	if (kind == HOOK_KPROBE_MULTI && !loaded)
-		return true; /* they have it in common */
+		return true; /* the events share it */
 	return (kind == HOOK_KPROBE_MULTI || hooks_is_fentry(kind)) &&
 	       (code == -ENOTSUPP || code == -EPERM);
 }
@@ -129,14 +97,6 @@ static int fall_back(struct hooks *h, size_t e, bool loaded, int code)
 	return !r && is_of_all(kind, loaded, code) ? reject_all(h, kind, code) : r;
 }
 
-uint32_t hooks_run_helper(int prog_fd, const uint64_t *args, size_t n, uint32_t failed)
-{
-	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = args,
-		    .ctx_size_in = (uint32_t)(n * sizeof(*args)));
-
-	return bpf_prog_test_run_opts(prog_fd, &opts) ? failed : opts.retval;
-}
-
 static bool is_helper(const char *const *helpers, const char *prog)
 {
 	for (size_t i = 0; helpers && helpers[i]; i++)
@@ -145,76 +105,65 @@ static bool is_helper(const char *const *helpers, const char *prog)
 	return false;
 }
 
-#define BODY "body_"
-
-/* @map leads to one program (probes/backup.bpf.h): that one, and the one that is attached where
- * there are no backups. */
-struct body {
-	struct bpf_program *work, *alone;
-};
-
-/* False: it does not. */
-static bool body_of_map(const struct bpf_object *obj, const struct bpf_map *map, struct body *body)
+/* The map NAME_spares, whose size is the number of programs; NULL: @name has none. */
+static struct bpf_map *spares_of(const struct bpf_object *obj, const char *name)
 {
-	const char *name = bpf_map__name(map);
-	char work[HOOKS_NAME_LEN];
+	char map[HOOKS_NAME_LEN];
 
-	if (strncmp(name, BODY, strlen(BODY)) != 0)
-		return false;
-	name += strlen(BODY);
-	snprintf(work, sizeof(work), "%s_b", name);
-	body->work = bpf_object__find_program_by_name(obj, work);
-	body->alone = bpf_object__find_program_by_name(obj, name);
-	return body->work && body->alone;
+	snprintf(map, sizeof(map), "%s%ss", name, HOOKS_SPARE);
+	return bpf_object__find_map_by_name(obj, map);
 }
 
-/* Is @prog in use, and preempted, so that its backups are, too? */
-static bool is_preempted(const struct hooks *h, const struct bpf_program *prog)
+unsigned int hooks_spared(const struct hooks *h, const struct bpf_object *obj,
+			  const struct hook_alt *alt, const char *name, struct bpf_program **spare)
 {
-	ssize_t e = event_of_prog(h, bpf_program__name(prog));
+	const struct bpf_map *map = hooks_preempts(h, alt->kind) ? spares_of(obj, name) : NULL;
+	char other[HOOKS_NAME_LEN];
+	unsigned int n;
 
-	return e >= 0 && hooks_preempts(h, hooks_chosen(h, (size_t)e)->kind);
+	if (!map)
+		return 0;
+	snprintf(other, sizeof(other), "%s%s", name, HOOKS_SPARE);
+	*spare = bpf_object__find_program_by_name(obj, other);
+	n = bpf_map__max_entries(map);
+	/* On kernels that also preempt tracepoints, HOOK_KPROBE_MULTI is the rule: fewer spares
+	 * suffice for the rest, and cost less per call. */
+	return n > 3 && hooks_is_fentry(alt->kind) && h->preempts_tracepoints ? 3 : n;
 }
 
 static void select_programs(const struct hooks *h, const char *const *helpers,
 			    struct bpf_object *obj)
 {
-	struct bpf_program *prog;
-	struct bpf_map *map = NULL;
-	struct body body;
+	struct bpf_program *prog, *spare;
+	struct bpf_map *map;
+	ssize_t e;
 
 	bpf_object__for_each_program (prog, obj) {
 		const char *name = bpf_program__name(prog);
 
-		bpf_program__set_autoload(prog,
-					  event_of_prog(h, name) >= 0 || is_helper(helpers, name));
-	}
-	while ((map = bpf_object__next_map(obj, map))) {
-		bool leads;
-
-		if (!body_of_map(obj, map, &body))
-			continue;
-		leads = is_preempted(h, body.alone);
-		bpf_map__set_autocreate(map, leads);
-		bpf_program__set_autoload(body.work, leads);
-		if (leads)
-			bpf_program__set_autoload(body.alone, false);
+		e = event_of_prog(h, name);
+		bpf_program__set_autoload(prog, e >= 0 || is_helper(helpers, name));
+		map = spares_of(obj, name);
+		if (map)
+			bpf_map__set_autocreate(
+			    map, e >= 0 && hooks_spared(h, obj, hooks_chosen(h, (size_t)e), name,
+							&spare));
 	}
 }
 
-/* Where programs have backups, leads them to what they go on to. */
-static int fill_bodies(const struct bpf_object *obj)
+/* Links programs with spares to the program that does their work. */
+static int fill_spares(const struct bpf_object *obj)
 {
-	const struct bpf_map *map = NULL;
+	struct bpf_program *prog;
+	const struct bpf_map *map;
 	uint32_t zero = 0;
-	struct body body;
 	int fd;
 
-	while ((map = bpf_object__next_map(obj, map))) {
-		if (!body_of_map(obj, map, &body) || !bpf_map__autocreate(map))
-			continue;
-		fd = bpf_program__fd(body.work);
-		if (bpf_map_update_elem(bpf_map__fd(map), &zero, &fd, BPF_ANY))
+	bpf_object__for_each_program (prog, obj) {
+		map = spares_of(obj, bpf_program__name(prog));
+		fd = bpf_program__fd(prog);
+		if (map && bpf_map__autocreate(map) &&
+		    bpf_map_update_elem(bpf_map__fd(map), &zero, &fd, BPF_ANY))
 			return -errno;
 	}
 	return 0;
@@ -222,8 +171,7 @@ static int fill_bodies(const struct bpf_object *obj)
 
 /* ---- loading ---- */
 
-/* Descriptors for the maps of @obj, its programs that are to be loaded, their attachments, and
- * @more. */
+/* Descriptors for the maps of @obj, its programs to be loaded, their attachments, and @more. */
 static int need_files(const struct hooks *h, const struct bpf_object *obj, size_t more,
 		      struct error *err)
 {
@@ -232,8 +180,11 @@ static int need_files(const struct hooks *h, const struct bpf_object *obj, size_
 	size_t n = LIMITS_FILES + more;
 
 	while ((map = bpf_object__next_map(obj, map)))
-		n += bpf_map__autocreate(map);
-	/* Itself and its attachment, which for a kprobe is an event and what ties the two. */
+		if (bpf_map__autocreate(map)) /* of spares: its size is their number */
+			n += bpf_map__type(map) != BPF_MAP_TYPE_PROG_ARRAY
+				 ? 1
+				 : 2 * bpf_map__max_entries(map);
+	/* Itself and its attachment; for a kprobe, an event and its link. */
 	bpf_object__for_each_program (prog, obj)
 		if (bpf_program__autoload(prog))
 			n += bpf_program__type(prog) == BPF_PROG_TYPE_KPROBE ? 3 : 2;
@@ -248,8 +199,8 @@ static int need_files(const struct hooks *h, const struct bpf_object *obj, size_
 	return limits_need(n, LIMITS_MEMORY, err);
 }
 
-/* Up to 5.10 maps are charged to RLIMIT_MEMLOCK, and EPERM is what comes of too low a limit; libbpf
- * raises it where it may. */
+/* Up to 5.10 maps are charged to RLIMIT_MEMLOCK, and a low limit gives EPERM; libbpf raises it if
+ * it may. */
 static bool memory_may_be_locked(void)
 {
 	struct rlimit limit;
@@ -258,8 +209,7 @@ static bool memory_may_be_locked(void)
 	       preflight_caps() >> CAP_SYS_RESOURCE & 1;
 }
 
-/* Lockdown `confidentiality` takes helpers away from programs: the verifier knows none of that
- * name. */
+/* Lockdown `confidentiality` removes helpers from programs: the verifier does not find the name. */
 static const char *rejected_hint(void)
 {
 	struct preflight p;
@@ -274,7 +224,7 @@ static int load_error(int r, const char *refused, struct error *err)
 {
 	if (limits_is_passing(r))
 		return limits_error(r, "load the BPF programs", err);
-	/* The verifier says EACCES too, of one program. */
+	/* The verifier also returns EACCES, for one program. */
 	if (r == -EPERM || (r == -EACCES && !refused)) {
 		error_set(err, STATUS_UNSUPPORTED, r, "the kernel rejects BPF programs: %s",
 			  strerror(-r));
@@ -302,7 +252,7 @@ static int attach_error(const struct hooks *h, size_t e, int r, struct error *er
 			 h->events[e].name, hooks_kind_names[alt->kind], alt->target, strerror(-r));
 }
 
-/* Opens and loads; *failed as of try_attach(). */
+/* Opens and loads; *failed: see try_attach(). */
 static int try_load(struct hooks *h, const struct hook_object *object, const char *btf_path,
 		    struct bpf_object **obj, ssize_t *failed, struct error *err)
 {
@@ -319,7 +269,7 @@ static int try_load(struct hooks *h, const struct hook_object *object, const cha
 		return r;
 	r = object->load(object->ctx);
 	if (!r)
-		r = fill_bodies(*obj);
+		r = fill_spares(*obj);
 	if (!r)
 		return 0;
 	refused = btf_attach_refused(h->btf_attach);
@@ -328,7 +278,7 @@ static int try_load(struct hooks *h, const struct hook_object *object, const cha
 	return load_error(r, refused ? bpf_program__name(refused) : NULL, err);
 }
 
-/* One try.  *failed is the event whose alternative did not work, or -1. */
+/* One try. *failed is the event whose alternative did not work, or -1. */
 static int try_attach(struct hooks *h, const struct hook_object *object, const char *btf_path,
 		      ssize_t *failed, bool *loaded, struct error *err)
 {
@@ -367,7 +317,7 @@ static int attach_with_types(struct hooks *h, const struct hook_object *object,
 		object->close(object->ctx);
 		if (moved)
 			continue;
-		/* Every round takes one alternative away, so this ends. */
+		/* Every round removes one alternative, so this ends. */
 		if (failed < 0 || limits_is_passing(r) || fall_back(h, (size_t)failed, loaded, r))
 			return r;
 	}

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
+#include "core/base/cleanup.h"
 #include "core/base/name_filter.h"
 #include "core/bpf/kernel_types_internal.h"
 #include "core/system/limits.h"
@@ -62,44 +64,38 @@ const char *kernel_string(const struct kernel_types *k, uint32_t offset)
 	return offset < k->strings_size ? k->strings + offset : "";
 }
 
-/* The file's bytes: mapped where the kernel can (6.16 and later), else read. */
+/* The file's bytes: mapped if the kernel supports it (6.16 and later), otherwise read. */
 static int get_bytes(struct kernel_types *k, const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), r = 0;
+	int fd CLOSE_AT_END = open(path, O_RDONLY | O_CLOEXEC);
 	struct stat st;
 	size_t have = 0;
 
 	if (fd < 0)
 		return -errno;
-	if (fstat(fd, &st) || st.st_size < (off_t)sizeof(struct btf_header)) {
-		r = -EINVAL;
-		goto out;
-	}
+	if (fstat(fd, &st) || st.st_size < (off_t)sizeof(struct btf_header))
+		return -EINVAL;
 	k->size = (size_t)st.st_size;
 	k->bytes = mmap(NULL, k->size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (k->bytes != MAP_FAILED)
-		goto out;
+		return 0;
 	k->bytes = mmap(NULL, k->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (k->bytes == MAP_FAILED) {
 		k->bytes = NULL;
-		r = -ENOMEM;
-		goto out;
+		return -ENOMEM;
 	}
 	while (have < k->size) {
 		ssize_t n = read(fd, (char *)k->bytes + have, k->size - have);
 
-		if (n <= 0) {
-			r = n ? -errno : -EINVAL;
-			break;
-		}
+		if (n <= 0)
+			return n ? -errno : -EINVAL;
 		have += (size_t)n;
 	}
-out:
-	close(fd);
-	return r;
+	return 0;
 }
 
-/* What newer headers go on with, and an item of that section, by kind: struct btf_layout. */
+/* The additional fields of newer headers, and an item of that section, by kind: struct
+ * btf_layout. */
 struct layout_header {
 	struct btf_header header;
 	uint32_t layout_off, layout_len;
@@ -110,8 +106,7 @@ struct layout {
 	uint16_t flags;
 };
 
-/* The layout section has the sizes of all kinds that there are: those that we do not know are
- * skipped by it. */
+/* The layout section has the sizes of all kinds: unknown kinds are skipped by it. */
 static int read_layout(struct kernel_types *k)
 {
 	const struct layout_header *h = k->bytes;
@@ -149,21 +144,11 @@ static int check_header(struct kernel_types *k)
 static int note_name(const struct kernel_types *k, struct kernel_names *names, uint32_t id,
 		     const struct btf_type *t)
 {
-	struct kernel_name *grown;
-	size_t room;
+	struct kernel_name *name = ARRAY_ADD(names->list, names->n);
 
-	if (names->n == names->room) {
-		room = names->room ? 2 * names->room : 16384;
-		grown = realloc(names->list, room * sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		names->list = grown;
-		names->room = room;
-	}
-	names->list[names->n++] = (struct kernel_name){
-		id,
-		name_hash(kernel_string(k, t->name_off)),
-	};
+	if (!name)
+		return -ENOMEM;
+	*name = (struct kernel_name){ id, name_hash(kernel_string(k, t->name_off)) };
 	return 0;
 }
 
@@ -184,8 +169,9 @@ static int note_type(struct kernel_types *k, uint32_t id, const struct btf_type 
 	return 0;
 }
 
-/* One walk over all types: where each stands, and which may be asked for by name.  -ENOTSUP: there
- * is one of the kind *unknown, which cannot be skipped. */
+/* One walk over all types: where each begins, and which can be looked up by name. -ENOTSUP: a type
+ * of the kind *unknown, which cannot be skipped.  (libbpf 1.1 knows no other kinds either: its
+ * reader would not help.) */
 static int index_types(struct kernel_types *k, uint32_t *unknown)
 {
 	size_t at = 0;
@@ -256,9 +242,9 @@ void kernel_types_free(struct kernel_types *k)
 	free(k);
 }
 
-/* ---- questions ---- */
+/* ---- lookups ---- */
 
-/* The id of the first of @names from *@at on that is @name, 0: there is none.  *at: behind it. */
+/* The id of the first of @names from *@at on that is @name, 0: none. *at: the index after it. */
 static uint32_t next_named(const struct kernel_types *k, const struct kernel_names *names,
 			   const char *name, size_t *at)
 {
@@ -299,7 +285,7 @@ int kernel_types_tracepoint_args(const struct kernel_types *k, const char *name)
 	return (int)type_vlen(t) - 1;
 }
 
-/* -ENOMEM, and then there are none. */
+/* -ENOMEM: the table stays empty. */
 static int note_functions(const struct kernel_types *k)
 {
 	int r = 0;
@@ -326,7 +312,7 @@ int kernel_types_function(const struct kernel_types *k, const char *name)
 	return id ? (int)id : -ENOENT;
 }
 
-/* The types of a module go on where the kernel's end, and so do their strings. */
+/* The types of a module continue where the kernel's end, and so do their strings. */
 static const char *module_string(const struct kernel_types *k, const struct kernel_types *module,
 				 uint32_t offset)
 {
@@ -334,10 +320,19 @@ static const char *module_string(const struct kernel_types *k, const struct kern
 					: kernel_string(module, offset - (uint32_t)k->strings_size);
 }
 
-int kernel_types_module_function(const struct kernel_types *k, const char *path, const char *name)
+/* @name: the module's, or a path. */
+static int open_module(const char *name, struct kernel_types **out)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s%s", strchr(name, '/') ? "" : BTF_FOLDER, name);
+	return kernel_types_open(path, out, NULL);
+}
+
+int kernel_types_module_function(const struct kernel_types *k, const char *of, const char *name)
 {
 	struct kernel_types *module = NULL;
-	int r = kernel_types_open(path, &module, NULL);
+	int r = open_module(of, &module);
 
 	if (!module)
 		return r;
@@ -371,11 +366,8 @@ static long module_offset(const struct kernel_types *k, const char *name, const 
 			  const char *member)
 {
 	struct kernel_types *module = NULL;
-	char path[128];
-	long r;
+	long r = open_module(name, &module);
 
-	snprintf(path, sizeof(path), BTF_FOLDER "%s", name);
-	r = kernel_types_open(path, &module, NULL);
 	if (!module)
 		return r;
 	r = -ENOENT;
@@ -417,8 +409,8 @@ size_t kernel_types_size(const struct kernel_types *k, const char *type)
 	return 0;
 }
 
-/* Do the names of this enum begin like one of @names?  Those of one enum begin alike, so it
- * is enough to look at the first. */
+/* Do the names of this enum begin like one of @names?  All names of one enum begin alike, so the
+ * first is enough. */
 static bool begins_alike(const struct kernel_types *k, const struct btf_enum *first,
 			 const char *const *names, size_t n)
 {

@@ -7,7 +7,7 @@
 #include <bpf/bpf.h>
 
 #include "core/bpf/find_symbols.h"
-#include "core/bpf/hooks.h"
+#include "core/bpf/hook_table.h"
 
 static const char **names_of(const struct hook_function *functions, size_t n)
 {

@@ -16,6 +16,8 @@
 
 #include <bpf/libbpf.h>
 
+#include "core/base/array.h"
+#include "core/base/cleanup.h"
 #include "core/bpf/tracepoints.h"
 #include "core/system/preflight.h"
 #include "core/isolation/privileges.h"
@@ -29,7 +31,7 @@ static const char *tracefs(void)
 	static const char *const roots[] = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" };
 	char path[64];
 
-	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(roots); i++) {
 		snprintf(path, sizeof(path), "%s/kprobe_events", roots[i]);
 		if (preflight_access(path, W_OK) == 0)
 			return roots[i];
@@ -37,58 +39,29 @@ static const char *tracefs(void)
 	return NULL;
 }
 
-/* One line to kprobe_events.  0 or -errno. */
+/* Writes one line to kprobe_events. 0 or -errno. */
 static int command(const char *root, const char *line)
 {
+	int fd CLOSE_AT_END = -1;
 	char path[64];
-	int fd, r = 0;
 
 	snprintf(path, sizeof(path), "%s/kprobe_events", root);
 	fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	if (write(fd, line, strlen(line)) < 0)
-		r = -errno;
-	close(fd);
-	return r;
+	return fd < 0 || write(fd, line, strlen(line)) < 0 ? -errno : 0;
 }
 
-/* Opens the event as perf knows it.  Its descriptor or -errno. */
-static int open_event(const char *root, const char *group, const char *name)
-{
-	struct perf_event_attr attr = { .size = sizeof(attr), .type = PERF_TYPE_TRACEPOINT };
-	unsigned int id = 0;
-	char path[192];
-	FILE *file;
-	int fd, n;
-
-	snprintf(path, sizeof(path), "%s/events/%s/%s/id", root, group, name);
-	file = fopen(path, "re");
-	if (!file)
-		return -errno;
-	n = fscanf(file, "%u", &id);
-	fclose(file);
-	if (n != 1)
-		return -EINVAL;
-	attr.config = id;
-	/* Whichever CPU: its programs run on all of them. */
-	fd = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
-/* The number in @file, which tells of the kernel's perf events for probes.  -errno. */
+/* The number in @file, one of the kernel's descriptions of perf events for probes. -errno. */
 static int read_pmu(const char *file)
 {
 	char path[96], line[32] = "";
+	FILE *stream FCLOSE_AT_END = NULL;
 	int value;
-	FILE *stream;
 
 	snprintf(path, sizeof(path), "/sys/bus/event_source/devices/kprobe/%s", file);
 	stream = fopen(path, "re");
 	if (!stream)
 		return -errno;
 	(void)!fgets(line, sizeof(line), stream);
-	fclose(stream);
 	return sscanf(line + strcspn(line, "0123456789"), "%d", &value) == 1 ? value : -ENOENT;
 }
 
@@ -159,15 +132,14 @@ int kretprobe_attach(struct kretprobes *k, const struct bpf_program *prog, uint6
 {
 	const char *root = tracefs();
 	const char *function = strchr(bpf_program__section_name(prog), '/');
-	char name[64];
+	char name[64], target[128];
 	int r;
 
 	if (!root || !function)
 		return -ENOENT;
 	r = define(k, root, prog, function + 1, address, name);
-	return r ? r
-		 : tracepoints_attach_event(open_event(root, k->group, name), bpf_program__fd(prog),
-					    0);
+	snprintf(target, sizeof(target), "%s/%s", k->group, name);
+	return r ? r : tracepoints_attach_classic(target, bpf_program__fd(prog), 0);
 }
 
 uint64_t kretprobe_privileges(const struct kretprobes *k)
@@ -180,8 +152,8 @@ uint64_t kretprobe_missed(const struct kretprobes *k)
 	const char *root = k->group[0] ? tracefs() : NULL;
 	size_t len = strlen(k->group);
 	char path[64], name[64];
+	FILE *file FCLOSE_AT_END = NULL;
 	uint64_t missed, sum = 0;
-	FILE *file;
 
 	if (!root)
 		return 0;
@@ -192,15 +164,14 @@ uint64_t kretprobe_missed(const struct kretprobes *k)
 	while (fscanf(file, "%63s %*u %" SCNu64, name, &missed) == 2)
 		if (strncmp(name, k->group, len) == 0 && name[len] == '_')
 			sum += missed;
-	fclose(file);
 	return sum;
 }
 
 static void remove_group(const char *root, const char *group)
 {
 	char path[128], line[256];
+	DIR *dir CLOSEDIR_AT_END = NULL;
 	struct dirent *entry;
-	DIR *dir;
 
 	snprintf(path, sizeof(path), "%s/events/%.64s", root, group);
 	dir = opendir(path);
@@ -210,11 +181,9 @@ static void remove_group(const char *root, const char *group)
 		snprintf(line, sizeof(line), "-:%.64s/%.64s\n", group, entry->d_name);
 		(void)command(root, line);
 	}
-	if (dir)
-		closedir(dir);
 }
 
-/* A group of process @of, or of one that is gone. */
+/* A group of process @of, or of a process that is gone. */
 static bool is_left_behind(const char *group, pid_t of)
 {
 	int pid;
@@ -226,17 +195,15 @@ static bool is_left_behind(const char *group, pid_t of)
 /* @group may be empty. */
 static void clean(const char *root, const char *group, pid_t of)
 {
+	DIR *dir CLOSEDIR_AT_END = NULL;
 	struct dirent *entry;
 	char path[64];
-	DIR *dir;
 
 	snprintf(path, sizeof(path), "%s/events", root);
 	dir = opendir(path);
 	while (dir && (entry = readdir(dir)))
 		if (strcmp(entry->d_name, group) == 0 || is_left_behind(entry->d_name, of))
 			remove_group(root, entry->d_name);
-	if (dir)
-		closedir(dir);
 }
 
 void kretprobe_clean(struct kretprobes *k)

@@ -14,10 +14,11 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "core/system/tracefs.h"
+#include "core/base/cleanup.h"
+#include "core/system/kernel_fs.h"
 
-/* bpf(BPF_RAW_TRACEPOINT_OPEN) with what 6.10 added to it; older kernels refuse a cookie that is
- * not 0. */
+/* bpf(BPF_RAW_TRACEPOINT_OPEN) with the fields of 6.10; older kernels reject a cookie that is not
+ * 0. */
 int tracepoints_attach_raw(const char *name, int prog_fd, uint64_t cookie)
 {
 	struct {
@@ -31,13 +32,27 @@ int tracepoints_attach_raw(const char *name, int prog_fd, uint64_t cookie)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/*
- * An event that is never enabled: it counts nothing itself, which would cost more than the program,
- * and is there for its tracepoint's programs, which run on all CPUs (trace_call_bpf()).
- */
-static int open_perf_event(const char *group, const char *name)
+/* The perf id of the tracepoint "GROUP/NAME", or -errno. */
+static int read_id(const char *target)
 {
-	int64_t id = tracefs_id(NULL, group, name);
+	FILE *file FCLOSE_AT_END = NULL;
+	char path[192];
+	int id;
+
+	snprintf(path, sizeof(path), "events/%s/id", target);
+	file = kernel_fs_file(NULL, KERNEL_FS_TRACE, path);
+	if (!file)
+		return -errno;
+	return fscanf(file, "%d", &id) == 1 ? id : -EINVAL;
+}
+
+/*
+ * An event that is never enabled: it counts nothing itself, which would cost more than the program.
+ * It only carries its tracepoint's programs, which run on all CPUs (trace_call_bpf()).
+ */
+static int open_perf_event(const char *target)
+{
+	int id = read_id(target);
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_TRACEPOINT,
 		.size = PERF_ATTR_SIZE_VER0,
@@ -48,7 +63,7 @@ static int open_perf_event(const char *group, const char *name)
 	long fd;
 
 	if (id < 0)
-		return (int)id;
+		return id;
 	fd = syscall(SYS_perf_event_open, &attr, -1, cpu < 0 ? 0 : cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	return fd < 0 ? -errno : (int)fd;
 }
@@ -60,8 +75,8 @@ int tracepoints_attach_event(int event, int prog_fd, uint64_t cookie)
 
 	if (event < 0)
 		return event;
-	/* The link holds the event.  Kernels before 5.15 have none for perf events: there the event
-	 * holds the program. */
+	/* The link holds the event.  Kernels before 5.15 have no links for perf events: there the
+	 * event holds the program. */
 	link = bpf_link_create(prog_fd, event, BPF_PERF_EVENT, &opts);
 	if (link >= 0) {
 		close(event);
@@ -74,12 +89,13 @@ int tracepoints_attach_event(int event, int prog_fd, uint64_t cookie)
 	return link;
 }
 
-int tracepoints_attach_classic(const char *group, const char *name, int prog_fd, uint64_t cookie)
+int tracepoints_attach_classic(const char *target, int prog_fd, uint64_t cookie)
 {
-	return tracepoints_attach_event(open_perf_event(group, name), prog_fd, cookie);
+	return tracepoints_attach_event(open_perf_event(target), prog_fd, cookie);
 }
 
-int tracepoints_load_numbered(const struct bpf_program *prog, uint64_t placeholder, uint32_t number)
+int tracepoints_load_numbered(const struct bpf_program *prog, uint64_t placeholder, uint32_t number,
+			      const struct bpf_prog_load_opts *opts)
 {
 	size_t n = bpf_program__insn_cnt(prog);
 	struct bpf_insn *insns = malloc(n * sizeof(*insns));
@@ -99,8 +115,16 @@ int tracepoints_load_numbered(const struct bpf_program *prog, uint64_t placehold
 		found = true;
 	}
 	fd = found ? bpf_prog_load(bpf_program__type(prog), bpf_program__name(prog), "GPL", insns,
-				   n, NULL)
+				   n, opts)
 		   : -EINVAL;
 	free(insns);
 	return fd;
+}
+
+uint32_t tracepoints_run(int prog_fd, const uint64_t *args, size_t n, uint32_t failed)
+{
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = args,
+		    .ctx_size_in = (uint32_t)(n * sizeof(*args)));
+
+	return bpf_prog_test_run_opts(prog_fd, &opts) ? failed : opts.retval;
 }

@@ -12,7 +12,7 @@
 static int load(enum bpf_prog_type type, const struct bpf_prog_load_opts *opts, int map_fd)
 {
 	const struct bpf_insn insns[] = {
-		{ .code = BPF_LD | BPF_DW, /* and BPF_IMM, which is 0 as BPF_LD is */
+		{ .code = BPF_LD | BPF_DW, /* and BPF_IMM, which is 0 like BPF_LD */
 		  .dst_reg = BPF_REG_1,
 		  .src_reg = BPF_PSEUDO_MAP_VALUE,
 		  .imm = map_fd },
@@ -27,8 +27,9 @@ static int load(enum bpf_prog_type type, const struct bpf_prog_load_opts *opts, 
 }
 
 /*
- * Without CONFIG_BPF_JIT the kernel has no trampolines, and says ENOMEM of a program that needs one
- * (the stub of bpf_trampoline_get()).  If there is memory for another program, that is meant.
+ * Without CONFIG_BPF_JIT the kernel has no trampolines, and returns ENOMEM for a program that needs
+ * one (the stub of bpf_trampoline_get()).  If there is memory for another program, that is the
+ * reason.
  */
 static int why_refused(enum bpf_prog_type type, int map_fd, int r)
 {

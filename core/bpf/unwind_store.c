@@ -11,7 +11,7 @@
 
 #include "core/base/intern.h"
 
-/* Rules that are always there. */
+/* Rules that are always present. */
 enum { RULE_NONE, RULE_EXPRESSION };
 
 #define MAX_PAGES     (UNWIND_SEGMENT_WORDS / 4) /* of a file: 1 GiB */
@@ -84,11 +84,6 @@ void unwind_store_close(struct unwind_store *s)
 	free(s);
 }
 
-size_t unwind_store_size(const struct unwind_store *s)
-{
-	return s->n_segments * sizeof(struct unwind_segment);
-}
-
 static int add_segment(struct unwind_store *s)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_MMAPABLE);
@@ -121,7 +116,7 @@ static int add_segment(struct unwind_store *s)
 	return r;
 }
 
-/* @n words that follow each other in one segment. */
+/* @n words, contiguous in one segment. */
 static int take_words(struct unwind_store *s, uint32_t n, uint32_t *at, uint32_t **words)
 {
 	int r = 0;
@@ -143,8 +138,8 @@ static uint32_t page_of(uint64_t row)
 	return (uint32_t)(row >> 32);
 }
 
-/* Page @page, whose rows are the @n at @rows; @before: the number of the rule that holds at its
- * beginning.  index[2]: where they are, and how many. */
+/* Writes page @page, whose rows are the @n at @rows; @before: the number of the rule at its
+ * beginning. index[2]: their location, and how many. */
 static int add_page(struct unwind_store *s, const uint64_t *rows, uint32_t n,
 		    const uint32_t *numbers, uint32_t before, uint32_t *index)
 {
@@ -208,30 +203,26 @@ int unwind_store_add(struct unwind_store *s, const uint64_t *rows, size_t n_rows
 	return r;
 }
 
-int unwind_store_set(struct unwind_store *s, const struct unwind_file_key *key,
-		     const struct unwind_file *file)
+int unwind_store_set(struct unwind_store *s, uint32_t number, const struct unwind_file *file)
 {
-	return bpf_map_update_elem(s->maps.files, key, file, BPF_ANY) ? -errno : 0;
+	return bpf_map_update_elem(s->maps.files, &number, file, BPF_ANY) ? -errno : 0;
 }
 
-bool unwind_store_has(const struct unwind_store *s, const struct unwind_file_key *key)
+bool unwind_store_has(const struct unwind_store *s, uint32_t number)
 {
 	struct unwind_file file;
 
-	return !bpf_map_lookup_elem(s->maps.files, key, &file);
+	return !bpf_map_lookup_elem(s->maps.files, &number, &file) &&
+	       file.state != UNWIND_IS_WANTED;
 }
 
 int unwind_store_empty(struct unwind_store *s)
 {
-	struct unwind_file_key key;
 	uint32_t first = 0;
 
 	if (!s->n_segments)
 		return 0;
-	for (uint32_t i = 0; i < UNWIND_FILES && !bpf_map_get_next_key(s->maps.files, NULL, &key);
-	     i++)
-		bpf_map_delete_elem(s->maps.files, &key);
-	/* Returns when no walk is under way that has found a file before (1ae80cf31938, 5.0). */
+	/* Returns when every walk that has found a file before has ended (1ae80cf31938, 5.0). */
 	if (bpf_map_delete_elem(s->maps.tables, &first))
 		return -errno;
 	munmap(s->segments[0], sizeof(*s->segments[0]));

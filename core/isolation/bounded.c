@@ -17,12 +17,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
 #include "core/base/clock.h"
+#include "core/system/process.h"
 
 #define STACK_SIZE ((size_t)128 << 10)
-#define DEATH_MS   100 /* until a task that was killed has ended */
+#define DEATH_MS   100 /* until a killed task has ended */
 
-/* What a task needs lies in one mapping: this, its stack, and what it reads. */
+/* A task's memory is one mapping: this, its stack, and the data that it reads. */
 struct task {
 	int (*call)(void *ctx, struct task *task);
 	int (*open)(void *ctx, void *result);
@@ -75,10 +77,10 @@ static struct {
 	size_t size;
 } stuck[64];
 
-#define MAX_STUCK   (sizeof(stuck) / sizeof(stuck[0]))
+#define MAX_STUCK   ARRAY_SIZE(stuck)
 #define READ_PLACES 8 /* for reading alone: a reader of /proc can be killed */
 
-/* Where there is room for one more; false: nowhere. */
+/* A free slot for one more; false: none. */
 static bool free_place(bool is_reading, size_t *place)
 {
 	bool found = false;
@@ -96,7 +98,7 @@ static bool free_place(bool is_reading, size_t *place)
 	return found;
 }
 
-#define MAX_FILE 4096 /* where close_range() (5.9) is not allowed */
+#define MAX_FILE 4096 /* if close_range() (5.9) is not allowed */
 
 static void close_range_of(unsigned int first, unsigned int last)
 {
@@ -106,7 +108,7 @@ static void close_range_of(unsigned int first, unsigned int last)
 		close((int)fd);
 }
 
-/* Hooks stay attached as long as anybody has them open. */
+/* Hooks stay attached as long as any process has them open. */
 static void close_others(const struct task *task)
 {
 	unsigned int first = 0;
@@ -132,7 +134,7 @@ static int begin(void *arg)
 	return 0;
 }
 
-/* Has it ended within @ns?  Both share errno: it is the task's meanwhile. */
+/* Has it ended within @ns?  Task and caller share errno: it is the task's meanwhile. */
 static bool await(int pidfd, uint64_t ns)
 {
 	struct pollfd fd = { pidfd, POLLIN, 0 };
@@ -140,24 +142,15 @@ static bool await(int pidfd, uint64_t ns)
 	return poll(&fd, 1, (int)((ns + 999999) / 1000000)) > 0;
 }
 
-/* Does it wait for a CPU only?  "PID (COMM) STATE ..." */
+/* Does it only wait for a CPU? */
 static bool is_runnable(pid_t pid)
 {
-	char path[64], text[128], *state;
-	ssize_t n;
-	int fd;
+	struct process process = { 0 };
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	text[n > 0 ? n : 0] = 0;
-	state = strrchr(text, ')');
-	return state && strncmp(state, ") R", 3) == 0;
+	return !process_read((uint32_t)pid, &process) && process.state == 'R';
 }
 
-/* Whether it has ended before its time is up.  On a busy machine that is longer. */
+/* Has it ended before its time is up?  On a busy machine it gets longer. */
 static bool await_in_time(pid_t pid, int pidfd, uint64_t since_ns)
 {
 	bool ended = await(pidfd, limit_ns(since_ns));
@@ -167,8 +160,8 @@ static bool await_in_time(pid_t pid, int pidfd, uint64_t since_ns)
 	return ended;
 }
 
-/* Runs @task, whose memory of @size bytes is the caller's again but with -ETIMEDOUT.  No signal
- * comes meanwhile. */
+/* Runs @task, whose memory of @size bytes is the caller's again, except after -ETIMEDOUT.  No
+ * signal is delivered in between. */
 static int run_blocked(struct task *task, size_t size)
 {
 	const int flags =
@@ -219,7 +212,7 @@ static int run(struct task *task, size_t size)
 	return r;
 }
 
-/* A task, memory for @most bytes and a NUL behind it, its stack; NULL: no memory. */
+/* A task, memory for @most bytes and a NUL, and its stack; NULL: out of memory. */
 static struct task *make_shared_room(size_t most, int sharing, size_t *size)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -240,7 +233,7 @@ static struct task *make_room(size_t most, size_t *size)
 	return make_shared_room(most, MAP_PRIVATE, size);
 }
 
-/* ---- what they do ---- */
+/* ---- the work of tasks ---- */
 
 static int read_all(struct task *task, int fd)
 {
@@ -315,7 +308,7 @@ void bounded_text_free(struct bounded_text *text)
 
 struct opening {
 	void *ctx;
-	int socket; /* to where the descriptor is wanted */
+	int socket; /* the wanted descriptor number */
 };
 
 union file_control {
@@ -430,7 +423,7 @@ static int call_apart(void *ctx, struct task *task)
 	return task->apart(ctx);
 }
 
-int bounded_apart(int (*call)(void *ctx), void *ctx, const int *kept, size_t n_kept)
+int bounded_forked(int (*call)(void *ctx), void *ctx, const int *kept, size_t n_kept)
 {
 	size_t size;
 	struct task *task = make_shared_room(0, MAP_SHARED, &size);

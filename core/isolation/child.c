@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/system/limits.h"
 #include "core/isolation/privileges.h"
@@ -24,7 +25,7 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
-/* Dispositions that we were started with and have changed. */
+/* Original dispositions of signals that we have changed. */
 static struct {
 	int signo;
 	struct sigaction inherited;
@@ -40,7 +41,7 @@ void child_set_signal(int signo, void (*disposition)(int))
 		return;
 	while (i < n_changed && changed[i].signo != signo)
 		i++;
-	if (i < n_changed || i == sizeof(changed) / sizeof(changed[0]))
+	if (i < n_changed || i == ARRAY_SIZE(changed))
 		return;
 	changed[i].signo = signo;
 	changed[i].inherited = before;
@@ -107,11 +108,11 @@ int child_release(struct child *c, const char *name, int *status, struct error *
 	int code = 0;
 	ssize_t n;
 
-	/* Should it be gone already, the read below says so. */
+	/* If it is already gone, the read below reports it. */
 	if (write(c->release_fd, "", 1) != 1)
 		code = 0;
 	close_fd(&c->release_fd);
-	/* The other end is closed by the exec, or brings the errno. */
+	/* The other end is closed by the exec, or sends the errno. */
 	do
 		n = read(c->exec_fd, &code, sizeof(code));
 	while (n < 0 && errno == EINTR);
@@ -133,8 +134,8 @@ bool child_seize(const struct child *c)
 		       (void *)(uintptr_t)(PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD));
 }
 
-/* Waits until it stops: the status of waitpid(), or 0: it has ended, which is left to
- * child_ended(), or it is late. */
+/* Waits until it stops: the status of waitpid(), or 0: it has ended, which child_ended() handles,
+ * or it is late. */
 static int await_stop(pid_t pid, uint64_t end_ns)
 {
 	const struct timespec pause = { .tv_nsec = 50000 };
@@ -156,7 +157,7 @@ static int await_stop(pid_t pid, uint64_t end_ns)
 
 #define STOPPED_BY(status, event) ((status) >> 8 == (SIGTRAP | (event) << 8))
 
-/* What a stop with @status was for.  The signal that the command is to get goes to *signo. */
+/* The reason of a stop with @status.  The signal to deliver to the command goes to *signo. */
 static bool look_at_stop(pid_t pid, int status, bool *maps, int *signo,
 			 bool (*look)(void *ctx, pid_t pid, uint64_t ip, bool mapped), void *ctx)
 {
@@ -166,7 +167,7 @@ static bool look_at_stop(pid_t pid, int status, bool *maps, int *signo,
 	*signo = 0;
 	if (!STOPPED_BY(status, PTRACE_EVENT_EXEC) && WSTOPSIG(status) != (SIGTRAP | 0x80)) {
 		if (status >> 16 == PTRACE_EVENT_STOP)
-			return true; /* somebody stopped it */
+			return true; /* stopped by another process */
 		*signo = WSTOPSIG(status);
 		return false;
 	}
@@ -193,8 +194,7 @@ void child_follow(const struct child *c,
 		}
 		ptrace(PTRACE_SYSCALL, c->pid, NULL, (void *)(intptr_t)signo);
 	}
-	/* Late.  A process that is traced and not stopped cannot be let go: it is stopped for that.
-	 */
+	/* Late.  A traced process can only be let go while it is stopped, so it is stopped. */
 	if (!ptrace(PTRACE_INTERRUPT, c->pid, NULL, NULL) &&
 	    await_stop(c->pid, clock_mono_ns() + NS_PER_SEC))
 		ptrace(PTRACE_DETACH, c->pid, NULL, NULL);

@@ -15,6 +15,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
 #include "core/isolation/bounded.h"
 
 /* ---- what may be opened ---- */
@@ -43,13 +44,13 @@ static bool is_data(const struct statfs *fs)
 		SECRETMEM_MAGIC,
 	};
 
-	for (size_t i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(interfaces); i++)
 		if ((unsigned int)fs->f_type == interfaces[i])
 			return false;
 	return true;
 }
 
-/* Is it mounted where we are?  Then it can be reached by its path. */
+/* Is it mounted in our namespace?  Then it can be reached by its path. */
 static bool is_mounted_here(int fd)
 {
 	const int flags = AT_STATX_DONT_SYNC | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT;
@@ -67,8 +68,8 @@ static bool is_mounted_here(int fd)
 	       file.stx_mask & here.stx_mask & STATX_MNT_ID && file.stx_mnt_id == here.stx_mnt_id;
 }
 
-/* In a user namespace any user can mount an overlay, also of what he serves by FUSE.  It does not
- * come to be where we are. */
+/* In a user namespace any user can mount an overlay, also of files that he serves by FUSE.  Such an
+ * overlay never appears in our namespace. */
 static void classify(struct opened_file *file, const struct statfs *fs)
 {
 	unsigned int type = (unsigned int)fs->f_type;
@@ -89,8 +90,8 @@ int opened_file_look(struct opened_file *out)
 	return S_ISREG(out->st.st_mode) && is_data(&fs) ? 0 : -EACCES;
 }
 
-/* Opens what @out->fd, which was opened with O_PATH or is -errno, refers to.  O_NONBLOCK: the owner
- * may hold a lease (fcntl(2), F_SETLEASE), which an open() would wait for. */
+/* Opens the file of @out->fd, which was opened with O_PATH or is -errno.  O_NONBLOCK: the owner may
+ * hold a lease (fcntl(2), F_SETLEASE), for which an open() would wait. */
 static int reopen(struct opened_file *out)
 {
 	char path[64];
@@ -145,8 +146,8 @@ static int find_below(const struct sought *sought)
 	};
 	int fd, tries = 0;
 
-	/* It gives up where a directory is moved meanwhile: by chance, or by somebody who does
-	 * nothing else. */
+	/* It gives up if a directory is moved at the same time: by chance, or by an attacker who
+	 * does so constantly. */
 	do {
 		fd = (int)syscall(SYS_openat2, sought->root, sought->path, &how, sizeof(how));
 	} while (fd < 0 && errno == EAGAIN && ++tries < TRIES);
@@ -160,7 +161,7 @@ static int find_linked(const char *path)
 	return fd < 0 ? -errno : fd;
 }
 
-/* In the task, with which all of its descriptors go. */
+/* In the task, whose descriptors are closed with it. */
 static int open_sought(void *ctx, void *result)
 {
 	const struct sought *sought = ctx;
@@ -196,7 +197,7 @@ int open_regular_link(const char *path, struct opened_file *out)
 	return open_bounded(&sought, out);
 }
 
-/* What root has made waits for no process; the rest may be FUSE, by way of overlayfs, too. */
+/* Files of root do not block; others may be FUSE, also by way of overlayfs. */
 void opened_file_close(struct opened_file *file)
 {
 	if (file->is_foreign)

@@ -19,19 +19,20 @@ int outfile_error(const char *path, int code, struct error *err)
 {
 	struct shown name = text_shown(path);
 
-	/* A signal came while a pipe was full: not what run_guarded() takes for standard output. */
+	/* A signal came while a pipe was full: a different error than run_guarded() expects for
+	 * standard output. */
 	if (code == -EINTR)
 		return error_set(err, STATUS_FAILED, -EPIPE, "cannot write %s: no reader",
 				 name.text);
 	error_set(err, STATUS_FAILED, code, "cannot write %s: %s", name.text, strerror(-code));
 	if (code == -ENXIO)
-		error_hint(err, "open the reading end of the pipe first");
+		error_hint(err, "start the reader of the pipe first");
 	return code;
 }
 
 /* ---- directories like /tmp ---- */
 
-/* The directory of @path; false: it is not one where every user makes files of his own. */
+/* The directory of @path; false: not a directory where every user may create files. */
 static bool is_shared(const char *path, struct stat *folder)
 {
 	const char *slash = strrchr(path, '/');
@@ -42,8 +43,8 @@ static bool is_shared(const char *path, struct stat *folder)
 	       !stat(name, folder) && (folder->st_mode & S_ISVTX) && (folder->st_mode & S_IWOTH);
 }
 
-/* Has another user made the file @st of such a directory?  He would own what is written to it; or
- * he has given another name to a file from elsewhere. */
+/* Has another user made the file @st in such a directory?  He would own the data written to it; or
+ * he has linked a file from elsewhere. */
 static bool is_foreign(const char *path, const struct stat *st)
 {
 	struct stat folder;
@@ -52,9 +53,9 @@ static bool is_foreign(const char *path, const struct stat *st)
 	       ((st->st_uid != geteuid() && st->st_uid != folder.st_uid) || st->st_nlink > 1);
 }
 
-/* As open(2), but as with the sysctls fs.protected_symlinks, _regular and _fifos, which need not be
- * set: no link in such a directory is followed, and no other user's file opened.  A descriptor or
- * -errno. */
+/* Like open(2), but like with the sysctls fs.protected_symlinks, _regular and _fifos, which need
+ * not be set: no link in such a directory is followed, and no other user's file is opened.  A
+ * descriptor or -errno. */
 static int open_own(const char *path, int flags, mode_t mode)
 {
 	char target[PATH_MAX];
@@ -66,7 +67,7 @@ static int open_own(const char *path, int flags, mode_t mode)
 	fd = open(path, flags, mode);
 	if (fd < 0)
 		return -errno;
-	/* A link elsewhere may lead there. */
+	/* A link elsewhere may lead to such a directory. */
 	if (fstat(fd, &st) == 0 && !is_foreign(path, &st) &&
 	    !(realpath(path, target) && is_foreign(target, &st)))
 		return fd;
@@ -74,7 +75,7 @@ static int open_own(const char *path, int flags, mode_t mode)
 	return -EACCES;
 }
 
-/* Adds why to the error @code of open_own(). */
+/* Adds the reason to the error @code of open_own(). */
 static void hint_own(const char *path, int code, struct error *err)
 {
 	struct stat folder;
@@ -84,48 +85,39 @@ static void hint_own(const char *path, int code, struct error *err)
 				"/tmp: use another directory, or remove the file");
 }
 
+/* Makes a stream of @fd, which it owns from now on. 0 or -errno. */
+static int open_stream(int fd, int flags, const char *mode, FILE **out)
+{
+	FILE *stream = fcntl(fd, F_SETFL, flags) == 0 ? fdopen(fd, mode) : NULL;
+	int r = stream ? 0 : -errno;
+
+	if (stream)
+		*out = stream;
+	else
+		close(fd);
+	return r;
+}
+
 /* ---- a file in place ---- */
 
 int outfile_stream(const char *path, bool *holds, FILE **out, struct error *err)
 {
 	const int flags = holds ? O_APPEND : 0;
-	int fd = open_own(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | flags, 0666), r;
-	FILE *stream = NULL;
+	int r = open_own(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | flags, 0666);
 	struct stat st;
 
-	errno = fd < 0 ? -fd : 0;
-	if (fd >= 0 && fcntl(fd, F_SETFL, flags) == 0)
-		stream = fdopen(fd, holds ? "a" : "w");
-	if (stream) {
-		if (holds)
-			*holds = fstat(fd, &st) == 0 && st.st_size > 0;
-		*out = stream;
-		return 0;
+	if (r >= 0)
+		r = open_stream(r, flags, holds ? "a" : "w", out);
+	if (!r && holds)
+		*holds = fstat(fileno(*out), &st) == 0 && st.st_size > 0;
+	if (r) {
+		outfile_error(path, r, err);
+		hint_own(path, r, err);
 	}
-	r = -errno;
-	if (fd >= 0)
-		close(fd);
-	outfile_error(path, r, err);
-	hint_own(path, r, err);
 	return r;
 }
 
 /* ---- a file that takes its name at the end ---- */
-
-/* Takes @fd over.  0 or -errno. */
-static int open_stream(struct outfile *f, int fd)
-{
-	int r;
-
-	if (fd >= 0 && fcntl(fd, F_SETFL, 0) == 0)
-		f->stream = fdopen(fd, "w");
-	if (f->stream)
-		return 0;
-	r = -errno;
-	if (fd >= 0)
-		close(fd);
-	return r;
-}
 
 static int write_directly(struct outfile *f, int fd, const struct stat *st)
 {
@@ -135,10 +127,10 @@ static int write_directly(struct outfile *f, int fd, const struct stat *st)
 		close(fd);
 		return r;
 	}
-	return open_stream(f, fd);
+	return open_stream(fd, 0, "w", &f->stream);
 }
 
-/* The descriptor of the file beside f->target, or -errno. */
+/* The descriptor of the file next to f->target, or -errno. */
 static int open_partial(struct outfile *f)
 {
 	char number[16] = "";
@@ -159,8 +151,7 @@ static int open_partial(struct outfile *f)
 	return fd < 0 ? r : fd;
 }
 
-/* Where the file @fd, which @path led to, is; false: it has no name of its own any more, or another
- * file has it. */
+/* The path of the file @fd, which @path led to; false: its name is gone, or another file has it. */
 static bool find_target(struct outfile *f, const struct stat *st)
 {
 	struct stat now;
@@ -169,8 +160,8 @@ static bool find_target(struct outfile *f, const struct stat *st)
 	       now.st_ino == st->st_ino;
 }
 
-/* May the file @st be replaced, as far as its directory is concerned?  In one like /tmp no user may
- * remove another's file, though it may be written. */
+/* Does its directory allow to replace the file @st?  In a directory like /tmp no user may remove
+ * another's file, even if he may write to it. */
 static bool may_replace(const struct outfile *f, const struct stat *st)
 {
 	int len = (int)(strrchr(f->target, '/') - f->target);
@@ -182,8 +173,9 @@ static bool may_replace(const struct outfile *f, const struct stat *st)
 	       st->st_uid == geteuid() || preflight_caps() >> CAP_FOWNER & 1;
 }
 
-/* There is a file of that name, open as @fd, which this closes or takes over. */
-static int open_beside(struct outfile *f, int fd)
+/* A file of that name exists, open as @fd, which this closes or takes over.  The output goes to a
+ * new file in the same directory, which replaces it at the end; if that is not possible, to @fd. */
+static int open_replacement(struct outfile *f, int fd)
 {
 	struct stat st;
 	int partial, r;
@@ -201,10 +193,10 @@ static int open_beside(struct outfile *f, int fd)
 	close(fd);
 	if (partial < 0)
 		return partial;
-	/* No more readers than before.  Somebody else's file becomes ours if it must. */
+	/* Not readable by more users than before.  The file changes its owner if necessary. */
 	if (fchown(partial, st.st_uid, st.st_gid) == 0 || errno == EPERM)
 		fchmod(partial, st.st_mode & 0777);
-	return open_stream(f, partial);
+	return open_stream(partial, 0, "w", &f->stream);
 }
 
 static int open_new(struct outfile *f)
@@ -212,7 +204,7 @@ static int open_new(struct outfile *f)
 	struct stat st;
 	int fd;
 
-	/* A symbolic link to what is not there yet: what it leads to is made. */
+	/* A symbolic link to a missing file: creates its target. */
 	if (lstat(f->path, &st) == 0) {
 		fd = open_own(f->path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, f->mode);
 		if (fd >= 0)
@@ -222,7 +214,7 @@ static int open_new(struct outfile *f)
 	if (snprintf(f->target, sizeof(f->target), "%s", f->path) >= (int)sizeof(f->target))
 		return -ENAMETOOLONG;
 	fd = open_partial(f);
-	return fd < 0 ? fd : open_stream(f, fd);
+	return fd < 0 ? fd : open_stream(fd, 0, "w", &f->stream);
 }
 
 int outfile_open(struct outfile *f, const char *path, mode_t mode, struct error *err)
@@ -230,11 +222,11 @@ int outfile_open(struct outfile *f, const char *path, mode_t mode, struct error 
 	int fd, r;
 
 	*f = (struct outfile){ .path = path, .mode = mode };
-	/* It must be one that may be written, though it is not: by its mode, and where symbolic
-	 * links of others are restricted.  A pipe without a reader would block here. */
+	/* It must be writable, though it is not written: by its mode, and by the rules for symbolic
+	 * links of other users.  A pipe without a reader would block here. */
 	fd = open_own(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK, 0);
 	if (fd >= 0)
-		r = open_beside(f, fd);
+		r = open_replacement(f, fd);
 	else
 		r = fd == -ENOENT ? open_new(f) : fd;
 	if (!r)
@@ -251,8 +243,8 @@ int outfile_commit(struct outfile *f, struct error *err)
 	int r = 0;
 
 	errno = 0;
-	/* On the disk before the name is: after a power failure it is the old one or the new one.
-	 */
+	/* The data must be on the disk before the rename: after a power failure the name has the
+	 * old file or the new one. */
 	if (fflush(stream) || (f->partial[0] && fsync(fileno(stream))))
 		r = errno ? -errno : -EIO;
 	if (r)

@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
+#include "core/base/cleanup.h"
 #include "core/system/preflight.h"
 
 static int set_capabilities(uint64_t permitted, uint64_t effective)
@@ -25,9 +27,9 @@ static int set_capabilities(uint64_t permitted, uint64_t effective)
 	return syscall(SYS_capset, &header, data) ? -errno : 0;
 }
 
-/* ---- what is needed ---- */
+/* ---- needed capabilities ---- */
 
-/* Is bpf(2) refused as a whole without CAP_BPF?  Tried with a descriptor that is none. */
+/* Does the kernel refuse bpf(2) as a whole without CAP_BPF?  Tried with an invalid descriptor. */
 static bool is_bpf_refused(void)
 {
 	const uint64_t bpf = PRIVILEGE(CAP_BPF) | PRIVILEGE(CAP_SYS_ADMIN);
@@ -43,18 +45,13 @@ static bool is_bpf_refused(void)
 
 static bool is_bpf_for_all(void)
 {
-	FILE *file = fopen("/proc/sys/kernel/unprivileged_bpf_disabled", "re");
+	FILE *file FCLOSE_AT_END = fopen("/proc/sys/kernel/unprivileged_bpf_disabled", "re");
 	int value;
-	bool known;
 
-	if (!file)
-		return true;
-	known = fscanf(file, "%d", &value) == 1;
-	fclose(file);
-	return !known || value == 0;
+	return !file || fscanf(file, "%d", &value) != 1 || value == 0;
 }
 
-/* Where the sysctl kernel.unprivileged_bpf_disabled is set, kernels before 5.19 want CAP_BPF for
+/* If the sysctl kernel.unprivileged_bpf_disabled is set, kernels before 5.19 require CAP_BPF for
  * each call, later ones only to make maps and programs.  It may be set at any time. */
 uint64_t privileges_to_drain(void)
 {
@@ -97,7 +94,7 @@ uint64_t privileges_kept(uint64_t wanted)
 	return kept_of(wanted, preflight_caps());
 }
 
-/* CAP_SETPCAP is for that; without it nothing can be added to the permitted set either. */
+/* Needs CAP_SETPCAP; without it nothing can be added to the permitted set either. */
 static void drop_bounding(uint64_t kept)
 {
 	for (int i = 0; i < 64 && prctl(PR_CAPBSET_READ, i) >= 0; i++)
@@ -137,7 +134,7 @@ size_t privileges_names(uint64_t set, const char **names, size_t room)
 	};
 	size_t n = 0;
 
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]) && n < room; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(known) && n < room; i++)
 		if (set & PRIVILEGE(known[i].capability))
 			names[n++] = known[i].name;
 	return n;

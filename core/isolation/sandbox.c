@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/audit.h>
-#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
@@ -20,6 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
 #include "core/isolation/privileges.h"
 #include "core/system/process.h"
 
@@ -76,7 +76,7 @@ static const struct rule parser[] = {
 	{ SYS_recvmsg },
 	{ SYS_sendto },
 	{ SYS_brk },
-	/* Shared memory stays when all but one page is unmapped: RLIMIT_AS would not bound it. */
+	/* Shared memory remains when all but one page is unmapped: RLIMIT_AS would not limit it. */
 	{ SYS_mmap, { { 2, PROT_EXEC, 0 }, { 3, MAP_SHARED, 0 } } },
 	{ SYS_mprotect, { { 2, PROT_EXEC, 0 } } },
 	{ SYS_munmap },
@@ -95,7 +95,7 @@ static const struct rule parser[] = {
 
 #define WRITES ((uint32_t)(O_ACCMODE | O_CREAT | O_TRUNC))
 
-/* Beside these, to show on a terminal what was parsed, and to finish files. */
+/* In addition, to show parsed data on a terminal, and to finish files. */
 static const struct rule viewer[] = {
 	{ SYS_readv },
 	{ SYS_writev },
@@ -107,7 +107,7 @@ static const struct rule viewer[] = {
 	{ SYS_unlinkat },
 	{ SYS_fsync },
 	{ SYS_fcntl, { { 1, ~0U, F_SETFL }, { 2, O_ASYNC, 0 } } },
-	/* No TIOCSTI: nobody types for the user. */
+	/* No TIOCSTI: it would type for the user. */
 	{ SYS_ioctl, { { 1, ~0U, TCGETS } } },
 	{ SYS_ioctl, { { 1, ~0U, TCSETS } } },
 	{ SYS_ioctl, { { 1, ~0U, TCSETSW } } },
@@ -154,7 +154,6 @@ static const struct rule viewer[] = {
 #endif
 };
 
-#define N(array)  (sizeof(array) / sizeof((array)[0]))
 #define NEXT(...) (filter[n++] = (struct sock_filter)__VA_ARGS__)
 #define LOAD(at)  NEXT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(at)))
 #define RETURN(v) NEXT(BPF_STMT(BPF_RET | BPF_K, (v)))
@@ -165,7 +164,7 @@ static const struct rule viewer[] = {
 #define CONDITION_SIZE 3 /* instructions */
 #define RULE_SIZE      (3 + CONDITION_SIZE * CONDITIONS)
 
-/* Instructions that allow what @rules do, to @filter, behind the @n that are there. */
+/* Appends instructions that allow @rules to @filter, after the @n existing ones. */
 static unsigned short allow(struct sock_filter *filter, unsigned short n, const struct rule *rules,
 			    size_t n_rules)
 {
@@ -189,11 +188,11 @@ static unsigned short allow(struct sock_filter *filter, unsigned short n, const 
 	return n;
 }
 
-/* Allows what the parser does, with @views the viewer too; @refusal of all else. */
+/* Allows the calls of the parser, with @views also of the viewer; @refusal for all others. */
 static int filter_calls(bool views, uint32_t refusal)
 {
 	const struct rule own_signals = { SYS_tgkill, { { 0, ~0U, (uint32_t)getpid() } } };
-	struct sock_filter filter[7 + RULE_SIZE * (N(parser) + N(viewer) + 1)];
+	struct sock_filter filter[7 + RULE_SIZE * (ARRAY_SIZE(parser) + ARRAY_SIZE(viewer) + 1)];
 	struct sock_fprog program = { .filter = filter };
 	unsigned short n = 0;
 
@@ -203,9 +202,9 @@ static int filter_calls(bool views, uint32_t refusal)
 	LOAD(offsetof(struct seccomp_data, nr));
 	JUMP(BPF_JGE, X32_CALLS, 0, 1);
 	RETURN(SECCOMP_RET_KILL_PROCESS);
-	n = allow(filter, n, parser, N(parser));
+	n = allow(filter, n, parser, ARRAY_SIZE(parser));
 	if (views) {
-		n = allow(filter, n, viewer, N(viewer));
+		n = allow(filter, n, viewer, ARRAY_SIZE(viewer));
 		n = allow(filter, n, &own_signals, 1);
 	}
 	RETURN(refusal);
@@ -214,18 +213,6 @@ static int filter_calls(bool views, uint32_t refusal)
 }
 
 /* ---- the rest ---- */
-
-static int drop_capabilities(void)
-{
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
-
-	/* Without CAP_SETPCAP the bounding set stays; with no_new_privs it gives nothing. */
-	for (int cap = 0; prctl(PR_CAPBSET_DROP, cap) == 0; cap++)
-		;
-	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-	return syscall(SYS_capset, &header, none) ? -errno : 0;
-}
 
 static int limit(unsigned int resource, size_t most)
 {
@@ -245,7 +232,7 @@ static int limit_all(const struct sandbox *sandbox)
 
 	if (!r && !SANITIZED && ARCH != 0)
 		r = limit(RLIMIT_AS, used.address_space + sandbox->memory);
-	/* Of a huge page all stays in memory while a part is mapped. */
+	/* A huge page stays in memory while a part of it is mapped. */
 	if (!r && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0))
 		r = -errno;
 	if (!r)
@@ -257,8 +244,8 @@ static int limit_all(const struct sandbox *sandbox)
 	return r;
 }
 
-/* Signals to a process group or to all of a service are not meant for it: it ends by itself.  What
- * a fault raises the kernel delivers all the same. */
+/* Signals to a process group or to all of a service are not meant for it: it ends by itself.  The
+ * kernel still delivers the signals of faults. */
 static int block_signals(void)
 {
 	sigset_t all;
@@ -274,13 +261,13 @@ int sandbox_enter(const struct sandbox *sandbox)
 	if (!ARCH)
 		return -ENOTSUP;
 	if (prctl(PR_SET_NAME, sandbox->name) || prctl(PR_SET_PDEATHSIG, SIGKILL) ||
-	    prctl(PR_SET_DUMPABLE, 0) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+	    prctl(PR_SET_DUMPABLE, 0))
 		return -errno;
 	r = block_signals();
 	if (!r)
 		r = limit_all(sandbox);
 	if (!r)
-		r = drop_capabilities();
+		r = privileges_drop(0, NULL);
 	if (!r && !SANITIZED && ARCH != 0)
 		r = filter_calls(false, SECCOMP_RET_KILL_PROCESS);
 	return r;
@@ -301,7 +288,7 @@ static int become_nobody(void)
 		return 0;
 	if (!setgroups(0, NULL) && !setgid(NOBODY) && !setuid(NOBODY))
 		return 0;
-	return errno == EPERM ? 0 : -errno; /* a root that may not; the system calls are refused */
+	return errno == EPERM ? 0 : -errno; /* root without CAP_SETUID; the calls fail anyway */
 }
 
 int sandbox_view(bool finishes_files, struct error *err)
@@ -315,7 +302,7 @@ int sandbox_view(bool finishes_files, struct error *err)
 	else
 		error_set(err, STATUS_FAILED, r, "cannot give up privileges: %s", strerror(-r));
 	sandbox_hide(); /* another user ID has made it visible again */
-	/* A processor or kernel without it goes without. */
+	/* A processor or kernel without support goes without. */
 	if (!r && !SANITIZED && ARCH != 0)
 		filter_calls(true, SECCOMP_RET_ERRNO | EPERM);
 	return r;

@@ -6,25 +6,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/text.h"
 #include "core/naming/cgroup_names.h"
 #include "core/naming/cgroup_tree.h"
+#include "core/naming/cgroups.h"
 #include "core/naming/containers.h"
 #include "core/system/limits.h"
 
-#define PROCESS_NAME_SIZE 512
-#define SHORTEST_ID	  6
+#define SHORTEST_ID 6
 
-/* Of two the earlier one is meant. */
+/* If two match, the earlier kind wins. */
 enum kind { KIND_PATH, KIND_UNIT, KIND_CONTAINER, KIND_POD, KINDS };
 
 struct found {
 	struct cgroup_ref refs[CGROUP_REFS];
 	size_t n;
 	bool is_full;
-	char first[PROCESS_NAME_SIZE]; /* path */
-	char other[PROCESS_NAME_SIZE]; /* of another one of that name; "": none */
+	char first[CGROUP_NAME_SIZE]; /* path */
+	char other[CGROUP_NAME_SIZE]; /* of another cgroup of that name; "": none */
 };
 
 struct search {
@@ -36,7 +37,7 @@ struct search {
 
 static void note_close(struct search *s, const struct text_part *owner, const char *own)
 {
-	char name[PROCESS_NAME_SIZE];
+	char name[CGROUP_NAME_SIZE];
 
 	cgroup_label(owner, own, name, sizeof(name));
 	text_close_add(&s->close, name);
@@ -45,17 +46,17 @@ static void note_close(struct search *s, const struct text_part *owner, const ch
 static void note_close_part(struct search *s, const struct text_part *owner,
 			    const struct text_part *part)
 {
-	char own[PROCESS_NAME_SIZE];
+	char own[CGROUP_NAME_SIZE];
 
 	cgroup_unescape(part, own, sizeof(own));
 	note_close(s, owner, own);
 }
 
-/* What follows "OWNER/" in the name; NULL: that is another's. */
+/* The part of the name after "OWNER/"; NULL: another owner's. */
 static const char *after_owner(const struct search *s, const struct text_part *owner)
 {
 	const char *slash = strchr(s->name, '/');
-	char text[PROCESS_NAME_SIZE];
+	char text[CGROUP_NAME_SIZE];
 
 	if (!owner->at)
 		return s->name;
@@ -91,7 +92,7 @@ static void add(struct search *s, enum kind kind, uint64_t id, const char *path)
 		found->refs[found->n++] = (struct cgroup_ref){ id, level_of(path) };
 }
 
-/* Of a name that only one may have. */
+/* For a name that must be unique. */
 static void add_one(struct search *s, enum kind kind, uint64_t id, const char *path)
 {
 	struct found *found = &s->found[kind];
@@ -102,13 +103,13 @@ static void add_one(struct search *s, enum kind kind, uint64_t id, const char *p
 		add(s, kind, id, path);
 }
 
-/* Is @part in the last component of @path: is this the cgroup that is so called? */
+/* Is @part in the last component of @path: does this cgroup itself have the name? */
 static bool is_own(const struct text_part *part, const char *path)
 {
 	return part->at && part->at > strrchr(path, '/');
 }
 
-/* Is @wanted the whole of @name, or what follows one of its slashes? */
+/* Is @wanted the whole of @name, or the part after one of its slashes? */
 static bool is_end_of(const char *name, const char *wanted)
 {
 	size_t len = strlen(name), end = strlen(wanted);
@@ -131,7 +132,7 @@ static void check_container(struct search *s, const struct cgroup_parts *parts, 
 	struct text_part owner = cgroup_owner(parts, CGROUP_PART_CONTAINER);
 	const struct text_part *container = &parts->container;
 	const char *wanted = after_owner(s, &owner);
-	char name[PROCESS_NAME_SIZE];
+	char name[CGROUP_NAME_SIZE];
 
 	if (!parts->has_container_id) {
 		if (wanted && cgroup_part_is(container, wanted))
@@ -161,7 +162,7 @@ static bool is_uid(const struct text_part *pod, const char *wanted)
 	return true;
 }
 
-/* Its first cgroup has been found at a path of which we have a copy. */
+/* Its first cgroup has been found at @path, which is copied. */
 static bool is_same_pod(const struct found *found, const struct text_part *pod)
 {
 	struct cgroup_parts parts;
@@ -170,7 +171,7 @@ static bool is_same_pod(const struct found *found, const struct text_part *pod)
 	return parts.pod.len == pod->len && memcmp(parts.pod.at, pod->at, pod->len) == 0;
 }
 
-/* A pod may have several cgroups, one beside the other. */
+/* A pod may have several cgroups, next to each other. */
 static void check_pod(struct search *s, const struct cgroup_parts *parts, uint64_t id,
 		      const char *path)
 {
@@ -178,7 +179,7 @@ static void check_pod(struct search *s, const struct cgroup_parts *parts, uint64
 	const struct text_part *pod = &parts->pod;
 	struct found *found = &s->found[KIND_POD];
 	const char *wanted = after_owner(s, &owner);
-	char name[PROCESS_NAME_SIZE] = "";
+	char name[CGROUP_NAME_SIZE] = "";
 	bool named = containers_pod(s->containers, pod->at, pod->len, name, sizeof(name));
 
 	if (named)
@@ -224,7 +225,7 @@ static int check(void *ctx, uint64_t id, const char *path)
 	return 0;
 }
 
-/* ---- what was found ---- */
+/* ---- results ---- */
 
 static int not_there(const struct search *s, struct error *err)
 {
@@ -238,12 +239,14 @@ static int not_there(const struct search *s, struct error *err)
 					text_shown(s->close.names[i]).text);
 	if (len)
 		error_hint(err, "close names: %s", list);
+	else
+		error_hint(err, "`iotrace top --by cgroup` shows the cgroups that do I/O");
 	return -ENOENT;
 }
 
 static int not_one(const struct search *s, const struct found *found, struct error *err)
 {
-	error_set(err, STATUS_USAGE, -EINVAL, "'%s' is not the name of one cgroup",
+	error_set(err, STATUS_USAGE, -EINVAL, "'%s' names several cgroups",
 		  text_shown(s->name).text);
 	error_hint(err, "%s, %s: give the path", text_shown(found->first).text,
 		   text_shown(found->other).text);
@@ -274,6 +277,9 @@ static int search_tree(const struct cgroup_tree *tree, struct search *s, struct 
 	int r;
 
 	if (!cgroup_tree_is_whole(tree)) {
+		if (access("/proc/self/cgroup", F_OK))
+			return error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
+					 "this kernel has no cgroups");
 		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
 			  "the hierarchy of cgroups is not mounted, or only a part of it");
 		error_hint(err, "in a container: run iotrace on the host");

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
+
 #define PART(text) ((struct text_part){ (text), sizeof(text) - 1 })
 
 static bool starts_with(const struct text_part *part, const char *prefix)
@@ -27,7 +29,7 @@ static bool equals(const struct text_part *part, const char *text)
 	return part->len == strlen(text) && memcmp(part->at, text, part->len) == 0;
 }
 
-/* @part between @prefix and @suffix, both of which it has; else none. */
+/* @part between @prefix and @suffix, if it has both; otherwise none. */
 static struct text_part between(const struct text_part *part, const char *prefix,
 				const char *suffix)
 {
@@ -48,7 +50,7 @@ static bool is_unit(const struct text_part *part)
 	static const char *const types[] = { ".service", ".scope", ".slice",
 					     ".socket",	 ".mount", ".swap" };
 
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
 		if (ends_with(part, types[i]))
 			return true;
 	return false;
@@ -81,8 +83,8 @@ static bool is_hex(const char *text, size_t len)
 
 /*
  * An id at the end: "ID", "docker-ID.scope", "cri-containerd-ID.scope", "crio-ID.scope",
- * "libpod-ID.scope", "libpod-ID", and what containerd makes of systemd's form where it is not to
- * use systemd, "SLICE:cri-containerd:ID".  conmon is CRI-O's and podman's monitor of a container.
+ * "libpod-ID.scope", "libpod-ID", and containerd's version of systemd's form if it does not use
+ * systemd, "SLICE:cri-containerd:ID". conmon is CRI-O's and podman's monitor of a container.
  */
 static struct text_part id_of(const struct text_part *part)
 {
@@ -102,7 +104,7 @@ static struct text_part id_of(const struct text_part *part)
 	return is_hex(id.at, id.len) ? id : none;
 }
 
-/* LXC ("lxc.payload.NAME", before 4.0 "/lxc/NAME"), systemd-nspawn, and what is registered with
+/* LXC ("lxc.payload.NAME", before 4.0 "/lxc/NAME"), systemd-nspawn, and machines registered with
  * systemd-machined or made by libvirt without it. */
 static struct text_part name_of(const struct text_part *part, const struct text_part *parent)
 {
@@ -117,7 +119,7 @@ static struct text_part name_of(const struct text_part *part, const struct text_
 	};
 	struct text_part name = { 0 };
 
-	for (size_t i = 0; !name.at && i < sizeof(forms) / sizeof(forms[0]); i++)
+	for (size_t i = 0; !name.at && i < ARRAY_SIZE(forms); i++)
 		name = between(part, forms[i].prefix, forms[i].suffix);
 	if (!name.at && parent->at && (equals(parent, "lxc") || equals(parent, "lxc.payload")))
 		name = *part;
@@ -180,7 +182,7 @@ static bool next_part(const char **path, struct text_part *part)
 	return part->len > 0;
 }
 
-/* What is below a slice, or below a user's service manager, may be a unit. */
+/* A cgroup below a slice, or below a user's service manager, may be a unit. */
 enum place { IN_SLICES, IN_UNIT, IN_OTHER };
 
 static void take_unit(struct cgroup_parts *out, const struct text_part *part, enum place *place)
@@ -263,7 +265,7 @@ static char next_byte(const struct text_part *part, size_t *i)
 	return byte ? byte : at[0];
 }
 
-/* systemd writes "_" before names that the kernel has taken ("_cgroup.x.service"). */
+/* systemd writes "_" before names reserved by the kernel ("_cgroup.x.service"). */
 static struct text_part without_mark(const struct text_part *part)
 {
 	struct text_part inner = *part;

@@ -14,10 +14,12 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "core/base/cleanup.h"
+
 struct cgroup_tree {
 	char *root; /* without a '/' at its end; NULL: none */
 	size_t root_len;
-	int fd; /* of the mounted root; -1: not what the kernel has mounted */
+	int fd; /* of the mounted root; -1: not the kernel's mount */
 	bool is_whole;
 };
 
@@ -35,7 +37,7 @@ static bool is_blkio(const struct mntent *mount)
 	return !strcmp(mount->mnt_type, "cgroup") && hasmntopt(mount, "blkio");
 }
 
-/* Something else may be mounted over it. */
+/* Another file system may be mounted over it. */
 static bool is_cgroup_root(const char *path, struct stat *st)
 {
 	struct statfs fs;
@@ -62,10 +64,10 @@ static int set_root(struct cgroup_tree *tree, const char *path)
 	return 0;
 }
 
-/* The whole hierarchy, else the first part of it that is mounted. */
+/* The whole hierarchy, otherwise the first part of it that is mounted. */
 static int find_mount(struct cgroup_tree *tree, bool (*wanted)(const struct mntent *))
 {
-	/* A longer line (overlayfs) is cut by getmntent_r(), and is not ours. */
+	/* getmntent_r() cuts a longer line (overlayfs), which is not a cgroup's. */
 	char line[2 * PATH_MAX];
 	struct mntent mount;
 	FILE *mounts = setmntent("/proc/self/mounts", "re");
@@ -85,13 +87,34 @@ static int find_mount(struct cgroup_tree *tree, bool (*wanted)(const struct mnte
 	return r;
 }
 
+/* A line is "HIERARCHY:CONTROLLER,...:PATH", without controllers for cgroup2. */
+static bool blkio_is_v1(void)
+{
+	FILE *file FCLOSE_AT_END = fopen("/proc/self/cgroup", "re");
+	char *line = NULL;
+	size_t size = 0;
+	bool found = false;
+
+	while (file && !found && getline(&line, &size, file) > 0) {
+		char *names = strchr(line, ':'), *end = names ? strchr(names + 1, ':') : NULL;
+
+		if (!end)
+			continue;
+		*names = *end = ',';
+		end[1] = '\0';
+		found = strstr(names, ",blkio,");
+	}
+	free(line);
+	return found;
+}
+
 static int find_root(struct cgroup_tree *tree)
 {
-	/* Ids are unique in one hierarchy only.  Block I/O is charged in the v1
-	 * hierarchy of blkio where there is one, else in cgroup2. */
+	/* Ids are unique in one hierarchy only.  Block I/O is charged in the v1 hierarchy of blkio
+	 * if it exists, mounted here or not, otherwise in cgroup2. */
 	int r = find_mount(tree, is_blkio);
 
-	if (!r && !tree->root)
+	if (!r && !tree->root && !blkio_is_v1())
 		r = find_mount(tree, is_cgroup2);
 	if (!r && tree->root)
 		tree->fd = open(tree->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -143,9 +166,8 @@ const char *cgroup_tree_below(const struct cgroup_tree *tree, const char *path)
 /* ---- walking ---- */
 
 /*
- * FTS_NOSTAT spares a stat() of each of the dozens of files that every cgroup
- * has, and leaves fts_statp unset.  A group that goes away during the walk is
- * passed over.
+ * FTS_NOSTAT spares a stat() for each of the dozens of files in every cgroup, and leaves fts_statp
+ * unset.  A group that disappears during the walk is skipped.
  */
 static int begin(const struct cgroup_tree *tree, struct cgroup_walk *walk)
 {
@@ -228,7 +250,7 @@ static int open_id(const struct cgroup_tree *tree, uint64_t id)
 	return fd;
 }
 
-/* Where @fd is, unless it is gone by now, or outside of what is mounted. */
+/* The path of @fd, unless it is gone by now, or outside of the mounted part. */
 static int path_of(const struct cgroup_tree *tree, int fd, uint64_t id, char *path, size_t size)
 {
 	char link[64], full[PATH_MAX], *below = full + tree->root_len;
@@ -248,14 +270,7 @@ static int path_of(const struct cgroup_tree *tree, int fd, uint64_t id, char *pa
 
 int cgroup_tree_path(const struct cgroup_tree *tree, uint64_t id, char *path, size_t size)
 {
-	int fd, r;
+	int fd CLOSE_AT_END = tree->fd < 0 ? -EOPNOTSUPP : open_id(tree, id);
 
-	if (tree->fd < 0)
-		return -EOPNOTSUPP;
-	fd = open_id(tree, id);
-	if (fd < 0)
-		return fd;
-	r = path_of(tree, fd, id, path, size);
-	close(fd);
-	return r;
+	return fd < 0 ? fd : path_of(tree, fd, id, path, size);
 }

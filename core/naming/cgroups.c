@@ -19,28 +19,29 @@
 
 struct cgroup {
 	uint64_t id;
-	bool known;			 /* else its path is "cgroup:ID" */
-	uint64_t used;			 /* when it was asked for last; 0: never */
-	const char *names[CGROUP_NAMES]; /* NULL: not asked for yet */
-	uint8_t looks[CGROUP_NAMES];	 /* in files for such a name, which had none yet */
+	bool known;			 /* otherwise its path is "cgroup:ID" */
+	uint64_t used;			 /* when it was last requested; 0: never */
+	const char *names[CGROUP_NAMES]; /* NULL: not requested yet */
+	uint8_t looks[CGROUP_NAMES];	 /* lookups of a name that files did not have yet */
 	uint64_t next_look_ns;
 };
 
 struct cgroups {
 	struct cgroup_tree *mounted;
 	struct containers *containers;
+	bool held;	       /* nothing is looked up */
 	bool no_handles;       /* ids cannot be opened: new ones are found by walking */
 	void *tree;	       /* struct cgroup by id */
-	uint64_t next_walk;    /* not before this does an unknown id make us walk */
-	struct text_set paths; /* all that was handed out */
+	uint64_t next_walk;    /* an unknown id does not start a walk before this */
+	struct text_set paths; /* all strings that were returned */
 	size_t size;	       /* of all this */
 	bool full;
 	uint64_t lost;
-	uint64_t uses;	 /* so many times */
-	uint64_t forgot; /* when that was done last */
+	uint64_t uses;	 /* how often the table was reduced */
+	uint64_t forgot; /* when it was reduced last */
 };
 
-#define TREE_NODES (2 * 4 * sizeof(void *)) /* of a path and of its id, about */
+#define TREE_NODES (2 * 4 * sizeof(void *)) /* bytes of a path and of its id, approximately */
 
 static int compare_ids(const void *a, const void *b)
 {
@@ -57,7 +58,7 @@ static struct cgroup *find(struct cgroups *c, uint64_t id)
 	return node ? *(struct cgroup **)node : NULL;
 }
 
-/* Stores @path for @id unless a path is known already; NULL without memory or room. */
+/* Stores @path for @id unless a path is known already; NULL: out of memory or no room. */
 static struct cgroup *add_cgroup(struct cgroups *c, uint64_t id, const char *path, bool known)
 {
 	struct cgroup *group = find(c, id);
@@ -94,7 +95,7 @@ static int learn_walked(void *ctx, uint64_t id, const char *path)
 {
 	struct cgroups *c = ctx;
 
-	/* The rest is for those that do I/O, and have handles. */
+	/* The remaining room is for cgroups that do I/O, and have handles. */
 	if (!c->no_handles && c->size > CGROUPS_SIZE / 2)
 		return 1;
 	if (add_cgroup(c, id, path, true))
@@ -143,7 +144,7 @@ void cgroups_free(struct cgroups *c)
 	free(c);
 }
 
-/* Between two walks, and how much longer than a walk: there may be very many groups. */
+/* Between two walks: a second, or longer after a long walk, since there may be very many groups. */
 #define WALK_PERIOD NS_PER_SEC
 #define WALK_SHARE  50
 
@@ -157,7 +158,7 @@ static void walk_again(struct cgroups *c)
 	c->next_walk = after + (rest > WALK_PERIOD ? rest : WALK_PERIOD);
 }
 
-/* An id that is not known: is there a cgroup?  False: no memory, descriptor or room to tell. */
+/* An unknown id: does the cgroup exist?  False: no memory, descriptor or room to find out. */
 static bool look(struct cgroups *c, uint64_t id)
 {
 	char path[PATH_MAX];
@@ -176,7 +177,7 @@ static bool look(struct cgroups *c, uint64_t id)
 	return true;
 }
 
-/* NULL: there is no room for one more. */
+/* NULL: no room for one more. */
 static struct cgroup *get(struct cgroups *c, uint64_t id)
 {
 	struct cgroup *group = find(c, id);
@@ -184,8 +185,8 @@ static struct cgroup *get(struct cgroups *c, uint64_t id)
 
 	if (group)
 		group->used = c->uses++;
-	/* What has no handle is gone: an id is never used again. */
-	if (group && (group->known || !c->no_handles))
+	/* A cgroup without a handle is gone: an id is never used again. */
+	if (c->held || (group && (group->known || !c->no_handles)))
 		return group;
 	if (!look(c, id)) {
 		c->lost++;
@@ -205,7 +206,7 @@ static struct cgroup *get(struct cgroups *c, uint64_t id)
 
 /* ---- other names ---- */
 
-#define SHORT_ID_LENGTH 12 /* as the runtimes' own tools show them */
+#define SHORT_ID_LENGTH 12 /* like the runtimes' own tools */
 
 static const char no_name[] = "-", no_room[] = "cgroup:?";
 
@@ -225,7 +226,7 @@ static bool read_name(struct containers *containers, const struct cgroup_parts *
 			       CGROUP_NAME_SIZE);
 }
 
-/* The part of the path that @what is; NULL: none. */
+/* The part of the path for @what; NULL: none. */
 static const struct text_part *part_of(const struct cgroup_parts *parts, enum cgroup_name what)
 {
 	const struct text_part *part = what == CGROUP_UNIT	  ? &parts->unit
@@ -265,7 +266,7 @@ bool cgroup_name_at(struct containers *containers, const char *path, enum cgroup
 	return true;
 }
 
-/* NULL: no memory or no room. */
+/* NULL: out of memory or no room. */
 static const char *keep_name(struct cgroups *c, const char *name)
 {
 	const char *kept;
@@ -280,7 +281,7 @@ static const char *keep_name(struct cgroups *c, const char *name)
 	return kept;
 }
 
-/* Kubernetes makes the files when the container runs already. */
+/* Kubernetes creates the files when the container is already running. */
 #define MAX_LOOKS   30
 #define LOOK_PERIOD NS_PER_SEC
 
@@ -309,9 +310,9 @@ static const char *name_of(struct cgroups *c, struct cgroup *group, enum cgroup_
 {
 	if (!group->known)
 		return no_name;
-	if (!is_settled(group, what))
+	if (!c->held && !is_settled(group, what))
 		find_name(c, group, what);
-	if (!group->names[what])
+	if (!c->held && !group->names[what])
 		c->lost++;
 	return group->names[what] ? group->names[what] : no_room;
 }
@@ -327,6 +328,11 @@ const char *cgroups_name(struct cgroups *c, uint64_t id, enum cgroup_name what)
 	return what == CGROUP_PATH ? group->names[CGROUP_PATH] : name_of(c, group, what);
 }
 
+void cgroups_hold(struct cgroups *c, bool held)
+{
+	c->held = held;
+}
+
 const char *cgroups_path(struct cgroups *c, uint64_t id)
 {
 	return cgroups_name(c, id, CGROUP_PATH);
@@ -334,10 +340,10 @@ const char *cgroups_path(struct cgroups *c, uint64_t id)
 
 void cgroups_put(struct cgroups *c, uint64_t id, const char *path)
 {
-	/* Where only a part is mounted, paths begin elsewhere. */
+	/* If only a part is mounted, paths begin elsewhere. */
 	if (!cgroup_tree_is_whole(c->mounted))
 		return;
-	/* The rest is for those that do I/O. */
+	/* The remaining room is for cgroups that do I/O. */
 	if (c->size > CGROUPS_SIZE / 2)
 		c->full = true;
 	else
@@ -379,7 +385,7 @@ static void keep_group(void *group)
 	(void)group;
 }
 
-/* Takes all out of the table. */
+/* Removes all from the table. */
 static int take_out(struct cgroups *c, struct listed *listed)
 {
 	listed->groups = calloc(c->size / sizeof(struct cgroup) + 1, sizeof(void *));
@@ -391,7 +397,7 @@ static int take_out(struct cgroups *c, struct listed *listed)
 	return 0;
 }
 
-/* Those that were in use last, up to half of the room. */
+/* The most recently used, up to half of the room. */
 static void put_back(struct cgroups *c, struct listed *listed)
 {
 	for (size_t i = 0; i < listed->n; i++) {

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/cleanup.h"
 #include "core/base/clock.h"
 #include "core/base/intern.h"
 #include "core/base/text.h"
@@ -19,16 +20,16 @@
 #include "core/isolation/open_regular.h"
 
 #define FILE_SIZE   (1U << 20)
-#define USERS_FILE  (128U << 10) /* not root's: as JSON it may take 80 times its size */
+#define USERS_FILE  (128U << 10) /* not root's: JSON may take 80 times its size */
 #define NAMES_SIZE  (4U << 20)	 /* of one source */
 #define MAX_ENTRIES 65536	 /* of a directory */
 #define MAX_USERS   16
 #define POD_UID	    36
 #define USER_TIME   (NS_PER_SEC / 2)
-#define READ_PERIOD NS_PER_SEC /* between two times that a source is read */
-#define READ_SHARE  50	       /* and how much longer than reading it takes */
+#define READ_PERIOD NS_PER_SEC /* between two reads of a source */
+#define READ_SHARE  50	       /* multiple of the time that reading takes */
 
-/* A file or a directory that has the names of many. */
+/* A file or a directory with the names of many containers. */
 struct source {
 	struct intern names; /* an id, and its name with a NUL */
 	uint64_t next_ns;    /* not to be read before */
@@ -39,7 +40,7 @@ struct user {
 	uint32_t uid;
 	char *home; /* NULL: none */
 	struct source docker, podman;
-	uint64_t left_ns, at_ns; /* time for his files, as of @at_ns */
+	uint64_t left_ns, at_ns; /* time for his files, see @at_ns */
 };
 
 struct containers {
@@ -101,7 +102,7 @@ static bool find(const struct source *source, const void *id, size_t id_size, ch
 	return true;
 }
 
-/* The first of two stays; what has no room has no name. */
+/* The first of two wins; an id without room has no name. */
 static void put(struct source *source, const void *id, size_t id_size, const char *name)
 {
 	char record[CONTAINER_ID_LENGTH + 3 * (NAME_MAX + 1)];
@@ -118,7 +119,7 @@ static bool is_due(uint64_t next_ns)
 	return clock_mono_ns() >= next_ns;
 }
 
-/* When it may be read again, after it has been since @since_ns. */
+/* When it may be read again, after a read that began at @since_ns. */
 static uint64_t next_time(uint64_t since_ns)
 {
 	uint64_t now = clock_mono_ns(), rest = READ_SHARE * (now - since_ns);
@@ -168,14 +169,14 @@ static void put_pod(struct source *source, const char *file)
 	put(source, key, POD_UID, name);
 }
 
-/* What there is now; what was there stays known. */
+/* Present names; earlier names stay known. */
 static void list(const struct containers *c, struct source *source, const char *folder,
 		 void (*each)(struct source *source, const char *file))
 {
 	uint64_t since_ns = clock_mono_ns();
+	DIR *dir CLOSEDIR_AT_END = NULL;
 	char path[PATH_MAX];
 	struct dirent *entry;
-	DIR *dir;
 
 	if (!is_due(source->next_ns))
 		return;
@@ -183,8 +184,6 @@ static void list(const struct containers *c, struct source *source, const char *
 	dir = opendir(path);
 	for (size_t i = 0; dir && i < MAX_ENTRIES && (entry = readdir(dir)); i++)
 		each(source, entry->d_name);
-	if (dir)
-		closedir(dir);
 	source->next_ns = next_time(since_ns);
 }
 
@@ -215,8 +214,8 @@ static bool is_same(const struct stat *a, const struct stat *b)
 	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* @path below the root: to be freed by bounded_text_free().  False if it cannot be read, or is
- * longer than we read, or still what @st says. */
+/* @path below the root: free it with bounded_text_free().  False if it cannot be read, or is longer
+ * than the limit, or unchanged since @st. */
 static bool read_file(const struct containers *c, const char *path, struct stat *st,
 		      struct bounded_text *text)
 {
@@ -237,7 +236,7 @@ static bool read_file(const struct containers *c, const char *path, struct stat 
 	return !r;
 }
 
-/* NULL: it is none.  Nesting is limited by the library. */
+/* NULL: not JSON.  The library limits nesting. */
 static json_t *read_json(const struct containers *c, const char *path, struct stat *st)
 {
 	struct bounded_text text;
@@ -309,7 +308,7 @@ static bool podman_name(const struct containers *c, struct source *source, const
 
 /* ---- users ---- */
 
-/* In /etc/passwd; a user of a directory service has none there. */
+/* In /etc/passwd; users of a directory service are not there. */
 static char *find_home(const struct containers *c, uint32_t uid)
 {
 	struct passwd entry, *found = NULL;
@@ -329,7 +328,7 @@ static char *find_home(const struct containers *c, uint32_t uid)
 	return home;
 }
 
-/* NULL: there are too many. */
+/* NULL: too many. */
 static struct user *find_user(struct containers *c, uint32_t uid)
 {
 	struct user *user;
@@ -345,7 +344,7 @@ static struct user *find_user(struct containers *c, uint32_t uid)
 	return user;
 }
 
-/* All files of a user's, whatever he has put there, take a share of the time. */
+/* All files of a user, whatever they contain, get a share of the time. */
 static bool has_time(struct user *user)
 {
 	uint64_t now = clock_mono_ns(), left;

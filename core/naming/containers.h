@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 /*
- * What containers and pods are called, from the files that docker, podman and Kubernetes leave; no
- * runtime is asked.  A container of a user's is looked for in his own files only: he could give one
- * of his cgroups the id of another's container.
+ * Names of containers and pods, from the files that docker, podman and Kubernetes write; no runtime
+ * is asked.  A user's container is looked up in his own files only: he could give one of his
+ * cgroups the id of another's container.
  */
 struct containers;
 
@@ -17,9 +17,9 @@ struct containers;
 int containers_open(const char *root, struct containers **out);
 void containers_free(struct containers *c);
 
-/* The name of container @id (CONTAINER_ID_LENGTH digits) of user @user (CGROUP_NO_USER: of the
- * system's), "NAMESPACE/POD/NAME" in Kubernetes: false, and @name left alone, when no file has it
- * (yet).  Once found it stays, and its file is not read again. */
+/* The name of container @id (CONTAINER_ID_LENGTH digits) of user @user (CGROUP_NO_USER: the
+ * system's), "NAMESPACE/POD/NAME" in Kubernetes: false, and @name unchanged, if no file has it
+ * (yet).  A name once found stays, and its file is not read again. */
 bool containers_name(struct containers *c, const char *id, uint32_t user, char *name, size_t size);
 
 /* "NAMESPACE/POD" of the pod with this UID, whose dashes may be underscores. */

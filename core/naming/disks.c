@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "core/base/array.h"
+#include "core/base/cleanup.h"
 #include "core/base/clock.h"
 #include "core/naming/disks_table.h"
 #include "core/base/parse.h"
@@ -11,10 +13,10 @@
 #define MAX_MAJOR 0xfffu
 #define MAX_MINOR 0xfffffu
 
-/* A list that grows. */
+/* A growing list. */
 struct disk_list {
 	struct disk *list;
-	size_t count, room;
+	size_t count;
 };
 
 static int compare_devs(const void *a, const void *b)
@@ -44,16 +46,11 @@ const struct disk *disks_by_name(const struct disks *d, const char *name)
 
 static int append(struct disk_list *l, const struct disk *disk)
 {
-	if (l->count == l->room) {
-		size_t room = l->room ? 2 * l->room : 32;
-		struct disk *list = reallocarray(l->list, room, sizeof(*list));
+	struct disk *added = ARRAY_ADD(l->list, l->count);
 
-		if (!list)
-			return -ENOMEM;
-		l->list = list;
-		l->room = room;
-	}
-	l->list[l->count++] = *disk;
+	if (!added)
+		return -ENOMEM;
+	*added = *disk;
 	return 0;
 }
 
@@ -68,7 +65,7 @@ int disks_parse_dev(const char *major, const char *minor, uint32_t *dev)
 	return 0;
 }
 
-/* Takes one line of diskstats apart; false if it is none. */
+/* Parses one line of diskstats; false if it is invalid. */
 static bool parse_line(char *line, uint32_t *dev, const char **name)
 {
 	const char *blanks = " \t\n", *major, *minor, *word;
@@ -106,7 +103,7 @@ out:
 	return rc;
 }
 
-/* Joins what is there now (@fresh, sorted) with what was there before. */
+/* Merges the present devices (@fresh, sorted) with the earlier ones. */
 static int merge(struct disks *d, const struct disk_list *fresh)
 {
 	struct disk_list all = { 0 };
@@ -149,28 +146,24 @@ static int cannot_read(const char *path, int rc, struct error *err)
 int disks_read(struct disks *d, struct error *err)
 {
 	struct disk_list fresh = { 0 };
+	FILE *file FCLOSE_AT_END = NULL;
 	char path[PATH_MAX];
-	FILE *file;
 	int rc;
 
 	snprintf(path, sizeof(path), "%s/diskstats", d->proc);
 	file = fopen(path, "re");
 	rc = file ? read_lines(d, file, &fresh) : -errno;
-	if (rc)
-		goto out;
-	if (fresh.count)
+	if (!rc && fresh.count)
 		qsort(fresh.list, fresh.count, sizeof(*fresh.list), compare_devs);
-	rc = merge(d, &fresh);
-out:
-	if (file)
-		fclose(file);
+	if (!rc)
+		rc = merge(d, &fresh);
 	free(fresh.list);
 	return rc ? cannot_read(path, rc, err) : 0;
 }
 
 /*
- * The kernel counts its messages on devices.  One that goes has its message before its number can
- * be given to another; one that comes may be used a little before its own.
+ * The kernel counts its messages about devices.  A removed device has its message before its number
+ * can be reused; a new device may be used shortly before its own.
  */
 static uint64_t uevents_sent(const struct disks *d)
 {
@@ -182,8 +175,11 @@ static uint64_t uevents_sent(const struct disks *d)
 
 bool disks_refresh(struct disks *d)
 {
-	uint64_t sent = uevents_sent(d);
+	uint64_t sent;
 
+	if (d->held)
+		return false;
+	sent = uevents_sent(d);
 	for (size_t i = 0; i < d->count; i++)
 		d->list[i].before = d->list[i].present ? d->list[i].name : NULL;
 	if ((sent && sent == d->uevents) || disks_read(d, NULL))
@@ -202,7 +198,6 @@ int disks_open(const struct disk_roots *roots, struct disks **out, struct error 
 		roots = &real;
 	if (!d)
 		goto no_memory;
-	d->own_dev = roots->dev;
 	d->proc = strdup(roots->proc ? roots->proc : "/proc");
 	d->sys = strdup(roots->sys ? roots->sys : "/sys");
 	d->dev = strdup(roots->dev ? roots->dev : "/dev");
@@ -219,6 +214,11 @@ no_memory:
 fail:
 	disks_free(d);
 	return rc;
+}
+
+void disks_hold(struct disks *d, bool held)
+{
+	d->held = held;
 }
 
 void disks_free(struct disks *d)
@@ -243,29 +243,27 @@ static const char *number_text(struct disks *d, uint32_t dev)
 
 static struct disk *insert(struct disks *d, const struct disk *disk)
 {
-	struct disk *list = NULL;
 	size_t at = d->count;
+	struct disk *list = NULL;
 
 	if (disk->name)
-		list = reallocarray(d->list, d->count + 1, sizeof(*list));
+		list = ARRAY_ADD(d->list, d->count);
 	if (!list)
 		return NULL;
-	d->list = list;
-	while (at > 0 && list[at - 1].dev > disk->dev)
-		at--;
-	memmove(&list[at + 1], &list[at], (d->count - at) * sizeof(*list));
+	list = d->list;
+	for (; at > 0 && list[at - 1].dev > disk->dev; at--)
+		list[at] = list[at - 1];
 	list[at] = *disk;
-	d->count++;
 	return &list[at];
 }
 
-/* Remembers that @dev is unknown, so that it is not looked for each time. */
+/* Remembers that @dev is unknown, so that it is not looked up each time. */
 static struct disk *add_unknown(struct disks *d, uint32_t dev, uint64_t now)
 {
 	return insert(d, &(struct disk){ .dev = dev, .looked = now, .name = number_text(d, dev) });
 }
 
-/* Major 0 is that of file systems; they get the lower minors. */
+/* Major 0 belongs to file systems; they get the lower minors. */
 #define FIRST_NAMED DISK_DEV(0, 0x80000)
 
 uint32_t disks_number_of_name(struct disks *d, const char *name)
@@ -289,8 +287,9 @@ const char *disks_name(struct disks *d, uint32_t dev)
 	uint64_t now = clock_mono_ns();
 	const char *name;
 
-	if (DISK_MAJOR(dev) && (!disk || (!disk->present && now - disk->looked >= NS_PER_SEC))) {
-		disks_read(d, NULL); /* if it cannot be read, unknown it stays */
+	if (!d->held && DISK_MAJOR(dev) &&
+	    (!disk || (!disk->present && now - disk->looked >= NS_PER_SEC))) {
+		disks_read(d, NULL); /* if it cannot be read, it stays unknown */
 		disk = disks_by_dev(d, dev);
 		if (disk)
 			disk->looked = now;

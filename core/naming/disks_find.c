@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Finding one by name or path. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,6 +9,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "core/base/cleanup.h"
 #include "core/naming/disks_table.h"
 #include "core/base/parse.h"
 
@@ -19,8 +21,8 @@ __attribute__((format(printf, 2, 3))) static int read_attribute(char value[ATTRI
 {
 	char path[PATH_MAX];
 	va_list args;
+	int fd CLOSE_AT_END = -1;
 	ssize_t len;
-	int fd;
 
 	va_start(args, fmt);
 	vsnprintf(path, sizeof(path), fmt, args);
@@ -30,10 +32,7 @@ __attribute__((format(printf, 2, 3))) static int read_attribute(char value[ATTRI
 		return -errno;
 	len = read(fd, value, ATTRIBUTE_SIZE - 1);
 	if (len < 0)
-		len = -errno;
-	close(fd);
-	if (len < 0)
-		return (int)len;
+		return -errno;
 	value[len] = '\0';
 	value[strcspn(value, "\n")] = '\0';
 	return 0;
@@ -82,8 +81,8 @@ static bool has_file(const char *folder, const char *name)
 	return len < (int)sizeof(path) && !access(path, F_OK);
 }
 
-/* Which disks to suggest first: real ones, then others (dm, md, loop), then
- * those of no size.  -1 for partitions. */
+/* Which disks to suggest first: real ones, then others (dm, md, loop), then disks of size 0. -1 for
+ * partitions. */
 static int rank(const struct disks *d, const struct disk *disk)
 {
 	char folder[PATH_MAX], size[ATTRIBUTE_SIZE];
@@ -183,8 +182,8 @@ static const struct disk *by_mapper_name(const struct disks *d, const char *name
 	return NULL;
 }
 
-/* A device without a node (hidden NVMe paths, containers) by the path it would have; @rest is what
- * stands behind "/dev/". */
+/* A device without a node (hidden NVMe paths, containers) by the path it would have; @rest is the
+ * part after "/dev/". */
 static const struct disk *by_node_name(const struct disks *d, const char *rest)
 {
 	const char mapper[] = "mapper/";
@@ -192,25 +191,6 @@ static const struct disk *by_node_name(const struct disks *d, const char *rest)
 	if (!strncmp(rest, mapper, strlen(mapper)))
 		return by_mapper_name(d, rest + strlen(mapper));
 	return disks_by_name(d, rest);
-}
-
-/* In a given /dev, plain files and dangling links stand for the nodes: the name says which. */
-static const struct disk *by_link(const struct disks *d, const char *path)
-{
-	char target[PATH_MAX];
-	const struct disk *disk;
-	const char *base;
-
-	if (!realpath(path, target)) {
-		ssize_t len = readlink(path, target, sizeof(target) - 1);
-
-		if (len < 0)
-			return NULL;
-		target[len] = '\0';
-	}
-	base = strrchr(target, '/') ? strrchr(target, '/') + 1 : target;
-	disk = disks_by_name(d, base);
-	return disk ? disk : by_mapper_name(d, base);
 }
 
 static int by_path(const struct disks *d, const char *arg, const struct disk **out,
@@ -227,13 +207,10 @@ static int by_path(const struct disks *d, const char *arg, const struct disk **o
 		     rest ? rest : arg) >= (int)sizeof(path))
 		return no_such_disk(d, arg, err);
 	rc = stat(path, &st) ? -errno : 0;
-	if (!rc && S_ISBLK(st.st_mode)) {
+	if (!rc && S_ISBLK(st.st_mode))
 		disk = present(disks_by_dev(d, kernel_dev(st.st_rdev)));
-	} else if (rc || (d->own_dev && S_ISREG(st.st_mode))) {
-		disk = rest ? by_node_name(d, rest) : NULL;
-		if (!disk && d->own_dev)
-			disk = by_link(d, path);
-	}
+	else if (rc && rest)
+		disk = by_node_name(d, rest);
 	if (disk) {
 		*out = disk;
 		return 0;
@@ -248,7 +225,7 @@ static int by_path(const struct disks *d, const char *arg, const struct disk **o
 	return no_such_disk(d, arg, err);
 }
 
-/* mapper/vg-lv, disk/by-id/...: as below /dev. */
+/* mapper/vg-lv, disk/by-id/...: relative to /dev. */
 static bool below_dev(const struct disks *d, const char *arg, const struct disk **out)
 {
 	char path[PATH_MAX];
@@ -257,7 +234,7 @@ static bool below_dev(const struct disks *d, const char *arg, const struct disk 
 	       by_path(d, path, out, NULL) == 0;
 }
 
-/* @arg has a colon and is no name: MAJ:MIN, or nothing. */
+/* @arg has a colon and is not a name: MAJ:MIN, or invalid. */
 static int by_number(const struct disks *d, const char *arg, const struct disk **out,
 		     struct error *err)
 {
@@ -307,7 +284,7 @@ static int resolve(const struct disks *d, const char *arg, const struct disk **o
 	return 0;
 }
 
-/* Cuts @folder, a partition's, down to the name of the disk whose folder it lies in. */
+/* Cuts @folder, a partition's, down to the name of the disk that contains it. */
 static const struct disk *parent(const struct disks *d, char *folder)
 {
 	char *slash = strrchr(folder, '/');
@@ -364,12 +341,14 @@ static int describe(const struct disks *d, const struct disk *disk, struct disk_
 const char *disks_whole_name(struct disks *d, uint32_t dev)
 {
 	const char *name = disks_name(d, dev);
-	const struct disk *disk = disks_by_dev(d, dev);
+	struct disk *disk = disks_by_dev(d, dev);
 	struct disk_ref ref;
 
-	if (!disk || !disk->present || describe(d, disk, &ref, NULL))
+	if (!disk || !disk->present)
 		return name;
-	return disks_name(d, ref.whole);
+	if (!disk->whole && !d->held && !describe(d, disk, &ref, NULL))
+		disk->whole = ref.whole;
+	return disk->whole ? disks_name(d, disk->whole) : name;
 }
 
 int disks_find(struct disks *d, const char *arg, struct disk_ref *out, struct error *err)
@@ -377,7 +356,7 @@ int disks_find(struct disks *d, const char *arg, struct disk_ref *out, struct er
 	const struct disk *disk;
 	int rc;
 
-	/* A number may have passed to another disk since the last look. */
+	/* A number may have passed to another disk since the last call. */
 	rc = disks_read(d, err);
 	if (!rc)
 		rc = resolve(d, arg, &disk, err);
@@ -398,8 +377,8 @@ bool disks_find_again(const struct disks *d, struct disk_ref *ref)
 	return true;
 }
 
-/* Of a child of a disk's folder in sysfs, if that is a partition: there are others that have a
- * device number too, such as the character device of an NVMe controller ("device"). */
+/* For a child of a disk's folder in sysfs, if it is a partition: other children have a device
+ * number too, such as the character device of an NVMe controller ("device"). */
 static bool read_part(const char *folder, const char *child, uint32_t *dev)
 {
 	char number[ATTRIBUTE_SIZE], *colon;
@@ -425,10 +404,10 @@ void disks_each_part(const struct disks *d, const struct disk_ref *disk,
 		     void (*each)(void *ctx, uint32_t dev), void *ctx)
 {
 	const struct disk *known = disks_by_dev(d, disk->dev);
+	DIR *dir CLOSEDIR_AT_END = NULL;
 	char folder[PATH_MAX];
 	struct dirent *entry;
 	uint32_t dev;
-	DIR *dir;
 
 	each(ctx, disk->dev);
 	if (disk->partition || !known || disks_folder(d, known, folder))
@@ -437,6 +416,4 @@ void disks_each_part(const struct disks *d, const struct disk_ref *disk,
 	while (dir && (entry = readdir(dir)))
 		if (entry->d_name[0] != '.' && read_part(folder, entry->d_name, &dev))
 			each(ctx, dev);
-	if (dir)
-		closedir(dir);
 }

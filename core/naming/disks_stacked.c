@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What lies on disks and is none itself, or another one: stacked devices, file systems of several.
- */
+/* Devices stacked on disks, and file systems on several disks. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 
+#include "core/base/cleanup.h"
 #include "core/naming/disks_table.h"
 
 /* The present device that sysfs calls @name. */
@@ -15,11 +15,11 @@ static const struct disk *by_sysfs_name(const struct disks *d, const char *name)
 	if (snprintf(text, sizeof(text), "%s", name) >= (int)sizeof(text))
 		return NULL;
 	for (char *p = text; (p = strchr(p, '!')); p++)
-		*p = '/'; /* as in diskstats */
+		*p = '/'; /* like in diskstats */
 	return disks_by_name(d, text);
 }
 
-/* Numbers, each once. */
+/* Numbers without duplicates. */
 struct dev_list {
 	const struct disks *disks;
 	uint32_t *devs;
@@ -49,21 +49,19 @@ static void add_alone(struct dev_list *list, const struct disk *disk)
 	add_dev(list, disk->dev);
 }
 
-/* @add for each entry of the folder @path that has a device's name. */
+/* Calls @add for each entry of the folder @path that has a device's name. */
 static void each_entry(struct dev_list *list, const char *path,
 		       void (*add)(struct dev_list *list, const struct disk *disk))
 {
 	const struct disk *disk;
 	struct dirent *entry;
-	DIR *dir = opendir(path);
+	DIR *dir CLOSEDIR_AT_END = opendir(path);
 
 	while (dir && (entry = readdir(dir))) {
 		disk = by_sysfs_name(list->disks, entry->d_name);
 		if (disk)
 			add(list, disk);
 	}
-	if (dir)
-		closedir(dir);
 }
 
 size_t disks_on(const struct disks *d, const struct disk_ref *disk, uint32_t *devs, size_t max,
@@ -75,7 +73,7 @@ size_t disks_on(const struct disks *d, const struct disk_ref *disk, uint32_t *de
 
 	disks_each_part(d, disk, add_dev, &list);
 	*own = list.n;
-	/* The list grows meanwhile. */
+	/* The list grows during the loop. */
 	for (size_t i = 0; i < list.n; i++) {
 		known = disks_by_dev(d, devs[i]);
 		if (known && !disks_folder(d, known, folder) &&
@@ -110,9 +108,9 @@ void disks_each_btrfs(const struct disks *d, disks_btrfs *each, void *ctx)
 	uint32_t devs[DISKS_BTRFS_DEVS];
 	uint8_t uuid[DISKS_UUID_SIZE] = { 0 };
 	struct dev_list list = { .disks = d, .devs = devs, .room = DISKS_BTRFS_DEVS };
+	DIR *dir CLOSEDIR_AT_END = NULL;
 	char path[PATH_MAX];
 	struct dirent *entry;
-	DIR *dir;
 
 	snprintf(path, sizeof(path), "%s/fs/btrfs", d->sys);
 	dir = opendir(path);
@@ -126,8 +124,6 @@ void disks_each_btrfs(const struct disks *d, disks_btrfs *each, void *ctx)
 		if (list.n)
 			each(ctx, uuid, devs, list.n);
 	}
-	if (dir)
-		closedir(dir);
 }
 
 static int compare_names(const void *a, const void *b)

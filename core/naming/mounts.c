@@ -9,15 +9,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/cleanup.h"
 #include "core/base/array.h"
 #include "core/naming/disks.h"
 
-/* A container's runtime may mount thousands; more are not looked at. */
+/* A container's runtime may mount thousands; the rest is ignored. */
 #define MOUNTS_MAX 32768
 
 struct mount {
 	uint32_t dev;
-	char *root, *at, *type; /* at: where it is mounted; root: which directory of it */
+	char *root, *at, *type; /* at: mount point; root: mounted directory */
 	char *line;		/* what they are parts of */
 };
 
@@ -25,7 +26,7 @@ struct mounts {
 	const char *path;
 	struct mount *mounts;
 	size_t n;
-	int fd; /* tells when something changes; -1: none */
+	int fd; /* reports changes; -1: none */
 };
 
 static void clear(struct mounts *m)
@@ -37,7 +38,7 @@ static void clear(struct mounts *m)
 	m->n = 0;
 }
 
-/* "\040" is a blank, as the kernel writes it. */
+/* "\040" is the kernel's spelling of a blank. */
 static void unescape(char *text)
 {
 	char *to = text;
@@ -88,7 +89,7 @@ static int add_line(struct mounts *m, const char *line)
 
 static int read_mounts(struct mounts *m)
 {
-	FILE *file = fopen(m->path, "re");
+	FILE *file FCLOSE_AT_END = fopen(m->path, "re");
 	char *line = NULL;
 	size_t size = 0;
 	int r = 0;
@@ -99,7 +100,6 @@ static int read_mounts(struct mounts *m)
 	while (!r && m->n < MOUNTS_MAX && getline(&line, &size, file) > 0)
 		r = add_line(m, line);
 	free(line);
-	fclose(file);
 	return r;
 }
 
@@ -139,7 +139,7 @@ void mounts_refresh(struct mounts *m)
 		read_mounts(m);
 }
 
-/* What follows the directory @root in the path @in; NULL: it is not below it. */
+/* The part of the path @in after the directory @root; NULL: it is not below it. */
 static const char *below(const char *root, const char *in)
 {
 	size_t n = strcmp(root, "/") == 0 ? 0 : strlen(root);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/system/process.h"
 
 #define MANY_NAMES 65536
@@ -15,14 +16,14 @@
 struct name {
 	uint64_t start_ns;
 	uint32_t pid;
-	uint32_t missed; /* the last round in which it was asked for and unknown */
+	uint32_t missed; /* the last round in which it was requested and unknown */
 	bool known;
 	char comm[PROCESS_NAME_SIZE];
 };
 
 /*
- * Two generations: a name that is put or asked for moves to the first.  When that is full it
- * replaces the second, whose names were not asked for since.
+ * Two generations: a name that is stored or requested moves to the first.  When that is full it
+ * replaces the second, whose names were not requested since.
  */
 struct process_names {
 	void *tree, *old; /* of struct name */
@@ -60,7 +61,7 @@ static int compare(const void *a, const void *b)
 	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
-/* Takes the name out of the older generation, or makes one. */
+/* Removes the name from the older generation, or makes a new one. */
 static struct name *revive(struct process_names *n, const struct name *key)
 {
 	struct name **found = tfind(key, &n->old, compare), *name;
@@ -96,16 +97,16 @@ static struct name *entry_of(struct process_names *n, uint32_t pid, uint64_t sta
 
 #define UNKNOWN "?"
 
-/* What rows of no process, or of many, are called.  "[other processes]" is longer than any name. */
+/* The labels of rows of no process, or of many.  "[other processes]" is longer than any name. */
 static const char *const own_names[] = { "(other)", "[unknown]", "[lost stack]", UNKNOWN };
 
-/* A process can call itself what it likes. */
+/* A process can choose any name. */
 static void set_comm(struct name *name, const char *comm)
 {
 	memcpy(name->comm, comm, strnlen(comm, PROCESS_NAME_SIZE - 1) + 1);
 	name->comm[PROCESS_NAME_SIZE - 1] = 0;
 	name->known = true;
-	for (size_t i = 0; i < sizeof(own_names) / sizeof(own_names[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(own_names); i++)
 		if (strcmp(name->comm, own_names[i]) == 0)
 			snprintf(name->comm, sizeof(name->comm), "\\x%02x%s",
 				 (unsigned char)own_names[i][0], own_names[i] + 1);
@@ -121,7 +122,7 @@ int process_names_put(struct process_names *n, uint32_t pid, uint64_t start_ns, 
 	return 0;
 }
 
-/* Of a process that the probes had no room for, and that still runs. */
+/* For a process that the probes had no room for, and that still runs. */
 static void name_from_proc(struct name *name)
 {
 	struct process process;

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
+
 void elf_file_build_id(Elf *elf, struct build_id *out)
 {
 	const void *bytes;
@@ -23,16 +25,16 @@ static bool is_compressed(int fd)
 	static const char *const magics[] = { "\037\213", "\3757zXZ", "BZh", "\050\265\057\375" };
 	char bytes[8] = "";
 
-	/* zlib reads from where the descriptor is. */
+	/* zlib reads from the descriptor's position. */
 	if (pread(fd, bytes, sizeof(bytes), 0) < 0 || lseek(fd, 0, SEEK_SET))
 		return false;
-	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(magics); i++)
 		if (memcmp(bytes, magics[i], strlen(magics[i])) == 0)
 			return true;
 	return false;
 }
 
-/* libdw takes what it could unpack before memory ran out for the whole. */
+/* libdw returns the part that it could unpack before memory ran out. */
 static bool is_whole(Elf *elf)
 {
 	size_t size;
@@ -68,4 +70,21 @@ Elf *elf_file_open(int fd, enum unread *unread)
 bool elf_file_is(const struct build_id *has, const struct build_id *id)
 {
 	return !id->size || (has->size == id->size && !memcmp(has->bytes, id->bytes, id->size));
+}
+
+Elf_Scn *elf_file_section(Elf *elf, const char *name, GElf_Shdr *header)
+{
+	Elf_Scn *section = NULL;
+	size_t names;
+
+	if (elf_getshdrstrndx(elf, &names))
+		return NULL;
+	while ((section = elf_nextscn(elf, section))) {
+		const char *its =
+		    gelf_getshdr(section, header) ? elf_strptr(elf, names, header->sh_name) : NULL;
+
+		if (its && header->sh_type != SHT_NOBITS && strcmp(its, name) == 0)
+			return section;
+	}
+	return NULL;
 }

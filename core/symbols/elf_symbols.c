@@ -19,20 +19,20 @@
 #include "core/base/search.h"
 #include "core/symbols/elf_file.h"
 
-/* libdw reads what libelf alone does not: files and sections that are compressed.  Its other half,
- * libdwfl, is left out: it looks every address up by a walk over all symbols. */
+/* libdw reads compressed files and sections, which libelf alone does not.  Its other half, libdwfl,
+ * is not used: it looks every address up by a walk over all symbols. */
 
 /* ---- names ---- */
 
-/* What the demangler has written so far. */
+/* The output of the demangler so far. */
 struct text {
 	jmp_buf full;
 	size_t size;
 	char bytes[MAX_SYMBOL_NAME];
 };
 
-/* A name of 234 bytes can stand for gigabytes (a type that names the one before twice, and so on),
- * and there is no other way to stop than to leave. */
+/* A name of 234 bytes can stand for gigabytes (a type that names the previous one twice, and so
+ * on), and the only way to stop is to jump out. */
 static void add_text(const char *bytes, size_t size, void *ctx)
 {
 	struct text *text = ctx;
@@ -44,7 +44,7 @@ static void add_text(const char *bytes, size_t size, void *ctx)
 	text->size += size;
 }
 
-/* As cplus_demangle() does, which has no callback: Rust's two schemes, then C++. */
+/* Like cplus_demangle(), which has no callback: Rust's two schemes, then C++. */
 static bool demangle(const char *symbol, struct text *text)
 {
 	text->size = 0;
@@ -78,8 +78,8 @@ static int compare_places(const void *a, const void *b)
 	return x->address < y->address ? -1 : x->address > y->address;
 }
 
-/* Those that are mapped first, by address; their number.  Mostly they are in order: as they lie in
- * the file. */
+/* The mapped places first, by address; returns their number.  Usually they are already in file
+ * order. */
 static size_t sort_places(struct elf_place *places, size_t n)
 {
 	size_t mapped = 0;
@@ -101,7 +101,7 @@ static size_t sort_places(struct elf_place *places, size_t n)
 	return mapped;
 }
 
-/* Where the file's bytes are meant to be in memory: what symbols are about. */
+/* The intended address of the file's bytes in memory, which symbols refer to. */
 static void set_addresses(Elf *elf, struct elf_place *places, size_t n)
 {
 	size_t headers = 0;
@@ -124,9 +124,9 @@ static void set_addresses(Elf *elf, struct elf_place *places, size_t n)
 	}
 }
 
-/* Of several symbols that a place lies in: one that says how long it is, then the one that begins
+/* Chooses among several symbols that contain a place: one with a size, then the one that begins
  * last, then a function, then the name that looks least like an internal alias of the other
- * ("write" before "__write"), then one that others may use. */
+ * ("write" before "__write"), then a global one. */
 #define RANK_SIZED 32
 
 static int rank_of(const GElf_Sym *sym, const char *name)
@@ -156,7 +156,7 @@ static bool is_better(const struct elf_place *place, const GElf_Sym *sym, int ra
 	return rank > place->rank;
 }
 
-#define UNSIZED_REACH 65536 /* of hand-written assembly that says no size */
+#define UNSIZED_REACH 65536 /* hand-written assembly without a size */
 
 static void take_symbol(const GElf_Sym *sym, const char *name, struct elf_place *places, size_t n)
 {
@@ -224,7 +224,7 @@ static void walk_symbols(const struct search *s, Elf *elf, Elf_Scn *section,
 	}
 }
 
-/* Do its section headers lie behind its end?  For libelf it has none then. */
+/* Are its section headers after its end? libelf then reports none. */
 static bool lost_sections(Elf *elf)
 {
 	GElf_Ehdr header;
@@ -233,7 +233,7 @@ static bool lost_sections(Elf *elf)
 	return gelf_getehdr(elf, &header) && header.e_shoff && (elf_getshdrnum(elf, &n) || !n);
 }
 
-/* All symbol tables of @type.  What they name is settled afterwards. */
+/* All symbol tables of @type.  The names are settled afterwards. */
 static void walk_tables(const struct search *s, Elf *elf, unsigned int type)
 {
 	struct elf_place *places = s->places;
@@ -262,7 +262,7 @@ static bool all_named(const struct elf_place *places, size_t n)
 
 /* ---- debug files ---- */
 
-/* The checksum of the file; false: it is too long (a sparse one may have any size). */
+/* The checksum of the file; false: it is too long (a sparse file may have any size). */
 static bool crc_of(int fd, uint32_t *out)
 {
 	unsigned char bytes[65536];
@@ -289,8 +289,8 @@ static bool has_crc(const struct search *s, int fd, uint32_t crc)
 	return false;
 }
 
-/* Takes the symbols of the file that answers @query if it is the file's own debug file: by build
- * id, or, where the file has none, by the checksum @crc. */
+/* Reads the symbols of the file that answers @query if it is the right debug file: by build id or,
+ * without one, by the checksum @crc. */
 static void try_debug_file(const struct search *s, const struct debug_query *query,
 			   const uint32_t *crc)
 {
@@ -317,8 +317,8 @@ bool debug_link_is_name(const char *link)
 	       strcmp(link, ".") != 0 && strcmp(link, "..") != 0;
 }
 
-/* As gdb looks for it: beside the file, in .debug beside it, and below /usr/lib/debug.  Beside it
- * may be the file itself: then it is not the debug file, and has no symbols. */
+/* Like gdb: next to the file, in .debug next to it, and below /usr/lib/debug.  The file found next
+ * to it may be the file itself: then it is not the debug file, and has no symbols. */
 static void debug_by_link(const struct search *s, struct debug_query *query)
 {
 	const char *name;
@@ -328,11 +328,11 @@ static void debug_by_link(const struct search *s, struct debug_query *query)
 	if (!name || !debug_link_is_name(name))
 		return;
 	snprintf(query->link, sizeof(query->link), "%s", name);
-	for (query->where = DEBUG_BESIDE; query->where < DEBUG_WHERES; query->where++)
+	for (query->where = DEBUG_IN_DIR; query->where < DEBUG_WHERES; query->where++)
 		try_debug_file(s, query, &crc);
 }
 
-/* .gnu_debugdata: an ELF file with the symbols that .dynsym has not, compressed. */
+/* .gnu_debugdata: a compressed ELF file with the symbols missing in .dynsym. */
 static void unpack_symbols(const struct search *s, const Elf_Data *data)
 {
 	int fd = s->opener->scratch;
@@ -351,26 +351,12 @@ static void unpack_symbols(const struct search *s, const Elf_Data *data)
 
 static void minimal_debug_info(const struct search *s)
 {
-	Elf_Scn *section = NULL;
 	GElf_Shdr header;
-	size_t names;
+	Elf_Scn *section = elf_file_section(s->elf, ".gnu_debugdata", &header);
+	Elf_Data *data = section ? elf_rawdata(section, NULL) : NULL;
 
-	if (elf_getshdrstrndx(s->elf, &names))
-		return;
-	while ((section = elf_nextscn(s->elf, section))) {
-		const char *name;
-		Elf_Data *data;
-
-		if (!gelf_getshdr(section, &header))
-			continue;
-		name = elf_strptr(s->elf, names, header.sh_name);
-		if (!name || strcmp(name, ".gnu_debugdata") != 0)
-			continue;
-		data = elf_rawdata(section, NULL);
-		if (data)
-			unpack_symbols(s, data);
-		return;
-	}
+	if (data)
+		unpack_symbols(s, data);
 }
 
 static void search_all(const struct search *s)
@@ -381,7 +367,7 @@ static void search_all(const struct search *s)
 
 		if (s->id.size >= 2)
 			try_debug_file(s, &query, NULL);
-		/* In another root the links beside the file's path would be those of that root. */
+		/* In another root the links next to the file's path would be links of that root. */
 		if (i == 0 && !all_named(s->places, s->n))
 			debug_by_link(s, &query);
 	}
@@ -391,7 +377,7 @@ static void search_all(const struct search *s)
 		walk_tables(s, s->elf, SHT_DYNSYM);
 }
 
-/* Places of one function, which lie side by side, share the demangler's work. */
+/* Places of one function, which are neighbours, share the demangler's work. */
 static void demangle_all(struct elf_place *places, size_t n)
 {
 	char *symbol = NULL, *nice = NULL;

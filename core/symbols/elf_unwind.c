@@ -9,10 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/intern.h"
 #include "core/symbols/elf_file.h"
 
-/* Registers, by the numbers that DWARF gives them.  REG_NONE: no register. */
+/* Registers, by their DWARF numbers.  REG_NONE: no register. */
 enum { REG_NONE = 1000 };
 
 #if defined(__x86_64__)
@@ -52,7 +53,7 @@ struct reader {
 	uint64_t entry;	     /* address */
 	GElf_Phdr index;     /* .eh_frame_hdr */
 	uint64_t *functions; /* addresses */
-	size_t n_functions, functions_room;
+	size_t n_functions;
 	uint64_t covered; /* bytes of code with rules */
 	struct intern rules;
 	struct unwind_table *out;
@@ -131,7 +132,7 @@ static void set_cfa(Dwarf_Frame *frame, struct unwind_rule *rule)
 	rule->cfa_off = rule->cfa == UNWIND_EXPRESSION ? 0 : (int32_t)offset;
 }
 
-/* Where the caller's register @number is. */
+/* Where the caller's register @number is saved. */
 static enum unwind_reg place_of(Dwarf_Frame *frame, int number, __s16 *out)
 {
 	Dwarf_Op mem[3], *ops;
@@ -143,8 +144,8 @@ static enum unwind_reg place_of(Dwarf_Frame *frame, int number, __s16 *out)
 		return UNWIND_SAME;
 	if (dwarf_frame_register(frame, number, mem, &ops, &n))
 		return UNWIND_UNKNOWN;
-	/* All that are asked for are kept by the functions that are called, as their ABI wants;
-	 * libdw (0.188) knows it of rbp, not of rbx, and says "undefined". */
+	/* By the ABI the called functions preserve all requested registers; libdw (0.188) knows
+	 * this for rbp, but not for rbx, and reports "undefined". */
 	if (!n)
 		return ops && number == REG_RA ? UNWIND_UNKNOWN : UNWIND_SAME;
 	if (ops[0].atom == DW_OP_call_frame_cfa) {
@@ -164,8 +165,8 @@ static enum unwind_reg place_of(Dwarf_Frame *frame, int number, __s16 *out)
 	return UNWIND_UNKNOWN;
 }
 
-/* libdw before 0.190 takes arm64's negate_ra_state for a SPARC register window, and then says that
- * x16 and all that follow are saved, which no compiler does. */
+/* libdw before 0.190 takes arm64's negate_ra_state for a SPARC register window, and then reports
+ * that x16 and all following registers are saved, which no compiler does. */
 static bool is_misread(Dwarf_Frame *frame)
 {
 	__s16 offset;
@@ -197,24 +198,6 @@ static struct unwind_rule rule_of(Dwarf_Frame *frame, bool is_signal)
 
 /* ---- rows ---- */
 
-/* Doubles *items, of @each bytes, if there is no room for number @n. */
-static int have_room(void **items, size_t *room, size_t n, size_t each, size_t max)
-{
-	size_t more = *room ? 2 * *room : 1024;
-	void *grown;
-
-	if (n >= max)
-		return -E2BIG;
-	if (n < *room)
-		return 0;
-	grown = realloc(*items, more * each);
-	if (!grown)
-		return -ENOMEM;
-	*items = grown;
-	*room = more;
-	return 0;
-}
-
 static const struct unwind_rule no_rule = { .cfa = UNWIND_NONE };
 
 static int add_row(struct reader *r, uint64_t offset, const struct unwind_rule *rule)
@@ -222,14 +205,13 @@ static int add_row(struct reader *r, uint64_t offset, const struct unwind_rule *
 	struct unwind_table *t = r->out;
 	uint64_t last = t->n_rows ? t->rows[t->n_rows - 1] : 0;
 	uint32_t number = intern_bytes(&r->rules, rule, sizeof(*rule), NULL);
-	int err;
+	uint64_t *row;
 
 	if (number == INTERN_NONE)
 		return -ENOMEM;
 	if (number >= MAX_UNWIND_RULES)
 		return -E2BIG;
-	/* It has rules, though there is no row for them: nobody says that it keeps frame pointers.
-	 */
+	/* It has rules, but no row for them: it may not keep frame pointers. */
 	if (offset >= UNWIND_MAX_OFFSET && !t->n_rows)
 		return add_row(r, UNWIND_MAX_OFFSET - 1, &no_rule);
 	if (offset >= UNWIND_MAX_OFFSET || (t->n_rows && offset < last >> 16))
@@ -240,11 +222,13 @@ static int add_row(struct reader *r, uint64_t offset, const struct unwind_rule *
 		t->rows[t->n_rows - 1] = offset << 16 | number;
 		return 0;
 	}
-	err = have_room((void **)&t->rows, &t->rows_room, t->n_rows, sizeof(*t->rows),
-			MAX_UNWIND_ROWS);
-	if (!err)
-		t->rows[t->n_rows++] = offset << 16 | number;
-	return err;
+	if (t->n_rows == MAX_UNWIND_ROWS)
+		return -E2BIG;
+	row = ARRAY_ADD(t->rows, t->n_rows);
+	if (!row)
+		return -ENOMEM;
+	*row = offset << 16 | number;
+	return 0;
 }
 
 static const struct segment *segment_of(const struct reader *r, uint64_t address)
@@ -257,8 +241,8 @@ static const struct segment *segment_of(const struct reader *r, uint64_t address
 
 #define MAX_ENTRY 256 /* bytes of code at the entry point */
 
-/* Code from @pc to @end has no rules.  Nobody calls the entry point: no caller is missing where it
- * has none, as in glibc's dynamic loader. */
+/* Code from @pc to @end has no rules.  The entry point has no caller: nothing is missing if it has
+ * no rules, like in glibc's dynamic loader. */
 static int add_gap(struct reader *r, const struct segment *segment, uint64_t pc, uint64_t end)
 {
 	static const struct unwind_rule outermost = { .cfa = UNWIND_END };
@@ -276,7 +260,7 @@ static int add_gap(struct reader *r, const struct segment *segment, uint64_t pc,
 	return err;
 }
 
-/* The rows of the code from @start on, until @end at most.  libdw says how far each rule holds. */
+/* The rows of the code from @start on, until @end at most. libdw reports the range of each rule. */
 static int add_function(struct reader *r, const struct segment *segment, uint64_t start,
 			uint64_t end)
 {
@@ -315,7 +299,7 @@ static int by_address(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* Where code lies, and the index of .eh_frame. */
+/* The range of the code, and the index of .eh_frame. */
 static int read_segments(struct reader *r)
 {
 	GElf_Ehdr head;
@@ -340,7 +324,8 @@ static int read_segments(struct reader *r)
 }
 
 /* .eh_frame_hdr: version 1, three encodings, the address of .eh_frame, the number of entries, and
- * for each function its address and that of its rules, both from the beginning of the index. */
+ * for each function its address and the address of its rules, both from the beginning of the index.
+ */
 struct index_head {
 	uint8_t version, frame_encoding, count_encoding, table_encoding;
 	int32_t frame;
@@ -353,12 +338,15 @@ struct index_entry {
 
 static int add_start(struct reader *r, uint64_t address)
 {
-	int err = have_room((void **)&r->functions, &r->functions_room, r->n_functions,
-			    sizeof(*r->functions), MAX_UNWIND_ROWS);
+	uint64_t *added;
 
-	if (!err)
-		r->functions[r->n_functions++] = address;
-	return err;
+	if (r->n_functions == MAX_UNWIND_ROWS)
+		return -E2BIG;
+	added = ARRAY_ADD(r->functions, r->n_functions);
+	if (!added)
+		return -ENOMEM;
+	*added = address;
+	return 0;
 }
 
 static int read_index(struct reader *r, const char *bytes, size_t size)
@@ -383,8 +371,8 @@ static int read_index(struct reader *r, const char *bytes, size_t size)
 	return err;
 }
 
-/* Are the addresses of functions differences of 32 bits from where they are written, as compilers
- * write them?  'R' says so, behind what 'L' and 'P' have. */
+/* Are the addresses of functions stored as 32-bit differences from their own position, like
+ * compilers do? 'R' says so, after the data of 'L' and 'P'. */
 static bool is_relative(const Dwarf_CIE *cie)
 {
 	const uint8_t *data = cie->augmentation_data;
@@ -409,29 +397,11 @@ static bool is_relative(const Dwarf_CIE *cie)
 	return false;
 }
 
-static Elf_Scn *find_eh_frame(Elf *elf, GElf_Shdr *section)
-{
-	Elf_Scn *scn = NULL;
-	size_t names;
-
-	if (elf_getshdrstrndx(elf, &names))
-		return NULL;
-	while ((scn = elf_nextscn(elf, scn)) != NULL) {
-		const char *name = NULL;
-
-		if (gelf_getshdr(scn, section))
-			name = elf_strptr(elf, names, section->sh_name);
-		if (name && section->sh_type != SHT_NOBITS && strcmp(name, ".eh_frame") == 0)
-			break;
-	}
-	return scn;
-}
-
 /* Static programs that are not PIE have no index. */
 static int read_section(struct reader *r)
 {
 	GElf_Shdr section;
-	Elf_Scn *scn = find_eh_frame(r->elf, &section);
+	Elf_Scn *scn = elf_file_section(r->elf, ".eh_frame", &section);
 	Elf_Data *data = scn ? elf_rawdata(scn, NULL) : NULL;
 	const uint8_t *ident = (const uint8_t *)elf_getident(r->elf, NULL);
 	Dwarf_Off at = 0, next, ignored;
@@ -472,7 +442,7 @@ static int read_functions(struct reader *r)
 	return index ? read_index(r, index->d_buf, index->d_size) : -ENOENT;
 }
 
-/* Those of the functions, by address; and of the code before the first one of a segment. */
+/* The code of the functions, by address; and the code before the first function of a segment. */
 static int add_functions(struct reader *r)
 {
 	const struct segment *last = NULL;
@@ -510,12 +480,12 @@ static int read_rows(struct reader *r)
 	return add_functions(r);
 }
 
-/* What no compiler makes has no rules on some processors: the procedure linkage table, crt1.o.  In
- * a small library it is most of the code. */
+/* On some processors, code that no compiler makes has no rules: the procedure linkage table,
+ * crt1.o.  In a small library it is most of the code. */
 #define MIN_WITHOUT_RULES (16 << 10) /* bytes */
 
-/* Was most of the code compiled without rules, as chromium is?  Then it has frame pointers: with
- * neither, no debugger would find a caller. */
+/* Was most of the code compiled without rules, like chromium?  Then it has frame pointers: without
+ * both, no debugger would find a caller. */
 static bool has_frame_pointers(const struct reader *r)
 {
 	uint64_t code = 0;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/cleanup.h"
 #include "core/symbols/elf_symbols.h"
 #include "core/system/process.h"
 #include "core/base/search.h"
@@ -33,9 +34,9 @@ static void take_line(char *line, struct perf_map_place *places, size_t n)
 }
 
 struct lines {
-	char bytes[MAX_PERF_MAP_LINE]; /* what has been read and not taken, and room for a 0 */
+	char bytes[MAX_PERF_MAP_LINE]; /* bytes read and not parsed, and room for a 0 */
 	size_t size;
-	bool skip; /* what comes is the rest of a line that is too long */
+	bool skip; /* the following bytes are the rest of a line that is too long */
 };
 
 static void take_lines(struct lines *lines, struct perf_map_place *places, size_t n)
@@ -87,13 +88,13 @@ struct owner {
 	uid_t uid;	 /* of its accesses to files */
 };
 
-/* -errno: it has ended, or /proc does not tell. */
+/* -errno: it has ended, or /proc has no answer. */
 static int read_status(uint32_t pid, struct owner *out)
 {
 	char path[64], line[256];
+	FILE *file FCLOSE_AT_END = NULL;
 	unsigned int uid;
 	int r = -ESRCH;
-	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%u/status", pid);
 	file = fopen(path, "re");
@@ -109,7 +110,6 @@ static int read_status(uint32_t pid, struct owner *out)
 			out->number = (uint32_t)strtoul(last, NULL, 10);
 		}
 	}
-	fclose(file);
 	return r;
 }
 
@@ -138,19 +138,16 @@ int perf_map_owner(uint32_t pid, uint64_t start_ns, uid_t *uid)
 
 static bool is_own_root(int root)
 {
-	int own = open_root("/");
+	int own CLOSE_AT_END = open_root("/");
 	struct root_id id, own_id;
-	bool is_own = own >= 0 && !open_root_id(root, &id) && !open_root_id(own, &own_id) &&
-		      open_root_is_same(&id, &own_id);
 
-	if (own >= 0)
-		close(own);
-	return is_own;
+	return own >= 0 && !open_root_id(root, &id) && !open_root_id(own, &own_id) &&
+	       open_root_is_same(&id, &own_id);
 }
 
 static int open_owned(const char *root_path, uint32_t number, uid_t uid, struct opened_file *out)
 {
-	int root = open_root(root_path), r;
+	int root CLOSE_AT_END = open_root(root_path), r;
 	char path[64];
 
 	if (root < 0)
@@ -159,7 +156,6 @@ static int open_owned(const char *root_path, uint32_t number, uid_t uid, struct 
 	r = open_regular(root, path, OPEN_NOFOLLOW, out);
 	if (!r)
 		out->is_foreign |= !is_own_root(root);
-	close(root);
 	if (r || out->st.st_uid == uid || !out->st.st_uid)
 		return r;
 	opened_file_close(out);

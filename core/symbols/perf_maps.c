@@ -9,13 +9,13 @@
 #include "core/base/clock.h"
 #include "core/symbols/perf_map.h"
 
-/* By pid: of two processes with one slot, the later one has it. */
+/* By pid: if two processes share a slot, the later one has it. */
 #define SLOTS 1024
 
-/* A share that was not used is kept for so long. */
+/* An unused share expires after this time. */
 #define SAVED_NS (10 * NS_PER_SEC)
 
-/* The last line may have been written in part when the map was read. */
+/* The last line may have been incomplete when the map was read. */
 #define OVERLAP (64 << 10)
 
 struct perf_map_slot {
@@ -56,7 +56,7 @@ void perf_maps_end_round(struct perf_maps *m)
 
 /* ---- time ---- */
 
-/* @free_ns: when the share will have paid for what was read. */
+/* @free_ns: when the share will have paid for the read. */
 static bool is_time(uint64_t free_ns)
 {
 	return clock_mono_ns() >= free_ns;
@@ -71,7 +71,7 @@ static void pay(uint64_t *free_ns, uint64_t took_ns, unsigned int share)
 	*free_ns += took_ns * share;
 }
 
-/* ---- what has been read ---- */
+/* ---- records of reading ---- */
 
 static struct perf_map_slot *slot_of(const struct perf_maps *m, uint32_t pid)
 {

@@ -13,11 +13,11 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/isolation/open_regular.h"
 #include "core/symbols/perf_map.h"
@@ -28,14 +28,14 @@
 #define MAX_ENDED 16
 #define MAX_NOTED 256
 
-#define FRACTION 20 /* of a limit, where much time has been lost */
+#define FRACTION 20 /* of a limit, if much time has been lost */
 
-/* A file of which not all was read.  The path is part of what it is: inodes are used again. */
+/* A file that was not fully read.  The path is part of its identity: inodes are reused. */
 struct noted {
 	dev_t dev;
 	ino_t inode;
 	uint64_t path; /* hash */
-	bool failed;   /* not to be tried again while it is as it was then: */
+	bool failed;   /* not to be tried again until it changes: */
 	struct timespec changed;
 };
 
@@ -44,46 +44,38 @@ struct symbol_client {
 	pid_t pid; /* 0: no helper */
 	int socket;
 	bool ready;
-	pid_t ended[MAX_ENDED]; /* killed, and not known to be gone; 0: none */
+	pid_t ended[MAX_ENDED]; /* killed, maybe not gone yet; 0: none */
 	uint64_t used_ns;	/* CPU time, */
-	uint64_t taken_ns;	/* of which so much is of this helper */
-	uint64_t failed_ns;	/* that files took which are not root's own */
+	uint64_t taken_ns;	/* the part of it used by this helper */
+	uint64_t failed_ns;	/* used by files that are not root's own */
 	uint64_t unread;
 	struct noted noted[MAX_NOTED];
 	size_t n_noted;
 	struct symbol_unread files[SYMBOL_UNREAD_FILES];
 	size_t n_files;
-	/* of the hurry, if there is one */
+	/* while the deadline is near: */
 	bool stood_still;
-	uint64_t foreign_ns; /* that files took which are not root's own */
+	uint64_t foreign_ns; /* used by files that are not root's own */
 	/* of the request; times are CLOCK_MONOTONIC, or the helper's CPU clock */
 	char **names;
-	size_t n_names, names_room;
-	uint64_t wall_ns, cpu_ns; /* that it may take */
+	size_t n_names;
+	uint64_t wall_ns, cpu_ns; /* its limit */
 	uint64_t wall_end, cpu_end;
-	uint64_t looked_ns;	      /* at the clock, last */
-	uint64_t moved_ns, moved_cpu; /* when the helper did something, last */
+	uint64_t looked_ns;	      /* the clock at the last check */
+	uint64_t moved_ns, moved_cpu; /* when the helper last made progress */
 	clockid_t cpu_clock;
 	bool foreign;	  /* a file that is not root's own was read */
-	enum unread late; /* which limit it went beyond */
+	enum unread late; /* the limit that it exceeded */
 };
 
 /* ---- the process ---- */
-
-static void close_from(int first)
-{
-	/* Since 5.9; all of ours are close-on-exec anyway. */
-	if (syscall(SYS_close_range, first, ~0U, 0))
-		for (int fd = first; fd < 4096; fd++)
-			close(fd);
-}
 
 static int become_server(void *ctx)
 {
 	char name[] = SYMBOL_SERVER_NAME, *const argv[] = { name, NULL };
 	int socket = *(const int *)ctx, null;
 
-	/* Not through the end of what else is stopped with us: of our group, by a terminal. */
+	/* Not stopped with our process group by a terminal. */
 	setsid();
 	socket = fcntl(socket, F_DUPFD, SYMBOL_SERVER_FD + 1);
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -91,14 +83,14 @@ static int become_server(void *ctx)
 		dup2(null, fd);
 	if (dup2(socket, SYMBOL_SERVER_FD) < 0)
 		_exit(1);
-	close_from(SYMBOL_SERVER_FD + 1);
+	closefrom(SYMBOL_SERVER_FD + 1);
 	/* Before the exec: our file may have capabilities. */
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	execv("/proc/self/exe", argv);
 	_exit(1);
 }
 
-/* Until its exec it borrows our memory.  A copy of that, for each helper, would cost more the
+/* Until its exec it borrows our memory.  Copying the memory for each helper would cost more the
  * longer we have run. */
 static pid_t start_server(int socket)
 {
@@ -143,38 +135,33 @@ static int start_helper(struct symbol_client *c)
 	return 0;
 }
 
-static void reap(struct symbol_client *c)
+/* Room for one more helper that was killed and may not end; NULL: none.  The others are waited for.
+ */
+static pid_t *place_to_hang(struct symbol_client *c)
 {
-	for (size_t i = 0; i < MAX_ENDED; i++)
+	pid_t *place = NULL;
+
+	for (size_t i = 0; i < MAX_ENDED; i++) {
 		if (c->ended[i] && waitpid(c->ended[i], NULL, WNOHANG))
 			c->ended[i] = 0;
+		if (!c->ended[i])
+			place = &c->ended[i];
+	}
+	return place;
 }
 
-/* Is there room for one more that does not end? */
-static bool may_hang(struct symbol_client *c)
-{
-	size_t i = 0;
-
-	reap(c);
-	while (i < MAX_ENDED && c->ended[i])
-		i++;
-	return i < MAX_ENDED;
-}
-
-/* It may end late, when it waits for a disk: it is not waited for. */
+/* It may end late, when it waits for a disk: we do not wait for it. */
 static void end_helper(struct symbol_client *c)
 {
-	size_t i = 0;
+	pid_t *place;
 
 	if (!c->pid)
 		return;
 	kill(c->pid, SIGKILL);
 	close(c->socket);
-	reap(c);
-	while (i < MAX_ENDED && c->ended[i])
-		i++;
-	if (i < MAX_ENDED)
-		c->ended[i] = c->pid;
+	place = place_to_hang(c);
+	if (place)
+		*place = c->pid;
 	c->pid = 0;
 }
 
@@ -228,8 +215,8 @@ static bool hurries(struct symbol_client *c)
 	return false;
 }
 
-/* Has all that may be slow been slow for long enough?  What is root's own and goes on may go on:
- * the machine is slow. */
+/* Have all possible causes of a delay been waited for?  A file of root's own that makes progress
+ * may continue: the machine is slow. */
 static int check_hurry(struct symbol_client *c, uint64_t took_ns)
 {
 	uint64_t still_ns = c->config.hurry_ns / (c->stood_still ? FRACTION : 1);
@@ -263,7 +250,7 @@ static int check_time(struct symbol_client *c)
 
 #define LOOK_MS 20
 
-/* Until @events come, or a moment has passed; -ETIMEDOUT. */
+/* Waits for @events, or a short time; -ETIMEDOUT. */
 static int await(struct symbol_client *c, short events)
 {
 	struct pollfd fd = { .fd = c->socket, .events = events };
@@ -299,7 +286,7 @@ static int send_message(struct symbol_client *c, const void *message, size_t siz
 	return r;
 }
 
-/* Its size, or -errno.  Descriptors that come with it are closed by the kernel. */
+/* Its size, or -errno.  The kernel closes descriptors that come with it. */
 static ssize_t receive(struct symbol_client *c, void *message, size_t room)
 {
 	int r = 0;
@@ -332,7 +319,7 @@ static int await_ready(struct symbol_client *c)
 	return ready.status;
 }
 
-/* Somebody else may have killed it, between two requests. */
+/* Another process may have killed it, between two requests. */
 static void look_after_helper(struct symbol_client *c)
 {
 	if (!c->pid || waitpid(c->pid, NULL, WNOHANG) == 0)
@@ -356,7 +343,7 @@ static int try_helper(struct symbol_client *c)
 	return r;
 }
 
-/* A helper that is ready.  One that did not start is no reason yet to do without. */
+/* A running helper.  One failed start is no reason to give up. */
 static int have_helper(struct symbol_client *c)
 {
 	int r = try_helper(c);
@@ -396,60 +383,36 @@ static bool is_to_be_tried(struct symbol_client *c, const struct stat *st, const
 	       noted->changed.tv_nsec != st->st_ctim.tv_nsec;
 }
 
-#define MIB(bytes) ((unsigned int)((bytes) >> 20))
+static const char *const reasons[UNREAD_REASONS] = {
+	[UNREAD_DAMAGED] = "damaged, or needs more than 256 MiB of memory",
+	[UNREAD_PACKED] = "larger than 96 MiB when unpacked, or damaged",
+	[UNREAD_DEBUGDATA] = ".gnu_debugdata is larger than 32 MiB",
+	[UNREAD_CHECKSUM] = "its debug file has no build ID and is larger than 1024 MiB",
+	[UNREAD_NAMES] = "a name is longer than 16 KiB, or all names are larger than 16 MiB",
+	[UNREAD_MAP] = "larger than 64 MiB",
+	[UNREAD_LINE] = "a line is longer than 64 KiB",
+	[UNREAD_MEMORY] = "reading it needs more than 256 MiB of memory",
+	[UNREAD_NO_TIME] = "no time left to read it",
+	[UNREAD_DIED] = "the symbol reader crashed or was killed",
+	[UNREAD_LIED] = "the symbol reader sent an invalid answer",
+	[UNREAD_NO_HELPER] = "the symbol reader could not be started",
+};
+
+_Static_assert(SYMBOL_SERVER_MEMORY >> 20 == 256 && MAX_UNPACKED >> 20 == 96 &&
+		   MAX_DEBUGDATA >> 20 == 32 && MAX_CHECKED >> 20 == 1024 &&
+		   MAX_SYMBOL_NAME >> 10 == 16 && WIRE_ALL_NAMES >> 20 == 16 &&
+		   MAX_PERF_MAP >> 20 == 64 && MAX_PERF_MAP_LINE >> 10 == 64,
+	       "the limits are in the texts");
 
 static void explain(const struct symbol_client *c, enum unread why, char *out, size_t size)
 {
-	switch (why) {
-	case UNREAD_DAMAGED:
-		snprintf(out, size, "damaged, or needs more than %u MiB of memory",
-			 MIB(SYMBOL_SERVER_MEMORY));
-		break;
-	case UNREAD_PACKED:
-		snprintf(out, size, "larger than %u MiB when unpacked, or damaged",
-			 MIB(MAX_UNPACKED));
-		break;
-	case UNREAD_DEBUGDATA:
-		snprintf(out, size, ".gnu_debugdata is larger than %u MiB", MIB(MAX_DEBUGDATA));
-		break;
-	case UNREAD_CHECKSUM:
-		snprintf(out, size, "its debug file has no build ID and is larger than %u MiB",
-			 MIB(MAX_CHECKED));
-		break;
-	case UNREAD_NAMES:
-		snprintf(out, size,
-			 "a name is longer than %d KiB, or all names are larger than %u MiB",
-			 MAX_SYMBOL_NAME >> 10, MIB(WIRE_ALL_NAMES));
-		break;
-	case UNREAD_MAP:
-		snprintf(out, size, "larger than %u MiB", MIB(MAX_PERF_MAP));
-		break;
-	case UNREAD_LINE:
-		snprintf(out, size, "a line is longer than %u KiB", MAX_PERF_MAP_LINE >> 10);
-		break;
-	case UNREAD_MEMORY:
-		snprintf(out, size, "reading it needs more than %u MiB of memory",
-			 MIB(SYMBOL_SERVER_MEMORY));
-		break;
-	case UNREAD_CPU:
+	if (why == UNREAD_CPU)
 		snprintf(out, size, "reading it took more than %g s of CPU time",
 			 (double)c->cpu_ns / 1e9);
-		break;
-	case UNREAD_WALL:
+	else if (why == UNREAD_WALL)
 		snprintf(out, size, "reading it took more than %g s", (double)c->wall_ns / 1e9);
-		break;
-	case UNREAD_NO_TIME:
-		snprintf(out, size, "no time left to read it");
-		break;
-	case UNREAD_DIED:
-		snprintf(out, size, "the symbol reader crashed or was killed");
-		break;
-	case UNREAD_LIED:
-		snprintf(out, size, "the symbol reader sent an invalid answer");
-		break;
-	default: /* UNREAD_NO_HELPER */
-		snprintf(out, size, "the symbol reader could not be started");
-	}
+	else
+		snprintf(out, size, "%s", reasons[why]);
 }
 
 /* Counts and reports a file once. */
@@ -480,7 +443,7 @@ static void hex_of(const struct build_id *id, char out[2 * BUILD_ID_SIZE + 1])
 		snprintf(out + 2 * i, 3, "%02x", id->bytes[i]);
 }
 
-/* Where @query, which has been checked, wants a file that belongs to @path. */
+/* The place where @query, which has been checked, wants a file of @path. */
 static void debug_path(const struct debug_query *query, const char *path, char out[PATH_MAX])
 {
 	const char *slash = strrchr(path, '/'), *link = query->link;
@@ -498,7 +461,7 @@ static void debug_path(const struct debug_query *query, const char *path, char o
 	case DEBUG_IN_TREE:
 		snprintf(out, PATH_MAX, "/usr/lib/debug%.*s/%s", dir, path, link);
 		break;
-	default: /* DEBUG_BESIDE */
+	default: /* DEBUG_IN_DIR */
 		snprintf(out, PATH_MAX, "%.*s/%s", dir, path, link);
 	}
 }
@@ -509,12 +472,12 @@ static bool is_valid_query(const struct debug_query *query, const struct symbol_
 		return false;
 	if (query->where == DEBUG_BY_BUILD_ID)
 		return query->id.size >= 2 && query->id.size <= BUILD_ID_SIZE;
-	/* In another root than the file's a link would lead to what is beside another file. */
+	/* In another root than the file's a link would lead to another file's directory. */
 	return !query->root && memchr(query->link, 0, sizeof(query->link)) &&
 	       debug_link_is_name(query->link);
 }
 
-/* May whoever made the file read @debug, to which a link of his may lead?  We may read all. */
+/* May the owner of the file, whose link may lead to @debug, read @debug?  We may read all. */
 static bool is_owners_to_read(const struct symbol_file *file, uint32_t root,
 			      const struct opened_file *debug)
 {
@@ -567,17 +530,9 @@ static void free_names(struct symbol_client *c)
 
 static const char *keep_name(struct symbol_client *c, const char *text, size_t size)
 {
-	if (c->n_names == c->names_room) {
-		size_t room = c->names_room ? 2 * c->names_room : 256;
-		char **grown = realloc(c->names, room * sizeof(*grown));
+	char **name = ARRAY_ADD(c->names, c->n_names);
 
-		if (!grown)
-			return NULL;
-		c->names = grown;
-		c->names_room = room;
-	}
-	c->names[c->n_names] = strndup(text, size);
-	return c->names[c->n_names] ? c->names[c->n_names++] : NULL;
+	return name ? *name = strndup(text, size) : NULL;
 }
 
 struct answers {
@@ -586,7 +541,7 @@ struct answers {
 	bool *seen;
 	size_t n, n_seen, n_bytes;
 	const char *last;	    /* name */
-	struct unwind_table *table; /* NULL: names are asked for */
+	struct unwind_table *table; /* NULL: names are requested */
 };
 
 static int take_name(struct answers *a, const struct wire_name *record, const char *text)
@@ -644,63 +599,47 @@ static int take_names(struct answers *a, const char *message, size_t size)
 
 /* ---- tables ---- */
 
-/* Room for @more items of @each bytes behind @n, at most @max. */
-static int have_items(void **items, size_t n, size_t more, size_t each, size_t max, size_t *room)
-{
-	size_t want = *room ? *room : more;
-	void *grown;
-
-	if (!more || more > max - n)
-		return -EPROTO;
-	while (want < n + more)
-		want *= 2;
-	if (want == *room)
-		return 0;
-	grown = realloc(*items, want * each);
-	if (!grown)
-		return -ENOMEM;
-	*items = grown;
-	*room = want;
-	return 0;
-}
-
 static int take_rules(struct answers *a, const struct wire_rules *message, size_t size)
 {
 	struct unwind_table *t = a->table;
-	int r;
+	struct unwind_rule *rule;
 
-	if (!t || t->n_rows || size < offsetof(struct wire_rules, rules) ||
-	    message->n > WIRE_RULES_EACH || size != offsetof(struct wire_rules, rules[message->n]))
+	if (!t || t->n_rows || size < offsetof(struct wire_rules, rules) || !message->n ||
+	    message->n > WIRE_RULES_EACH || message->n > MAX_UNWIND_RULES - t->n_rules ||
+	    size != offsetof(struct wire_rules, rules[message->n]))
 		return -EPROTO;
-	r = have_items((void **)&t->rules, t->n_rules, message->n, sizeof(*t->rules),
-		       MAX_UNWIND_RULES, &t->rules_room);
-	for (uint32_t i = 0; !r && i < message->n; i++) {
+	for (uint32_t i = 0; i < message->n; i++) {
 		if (!unwind_rule_is_valid(&message->rules[i]))
 			return -EPROTO;
-		t->rules[t->n_rules++] = message->rules[i];
+		rule = ARRAY_ADD(t->rules, t->n_rules);
+		if (!rule)
+			return -ENOMEM;
+		*rule = message->rules[i];
 	}
-	return r;
+	return 0;
 }
 
 static int take_rows(struct answers *a, const struct wire_rows *message, size_t size)
 {
 	struct unwind_table *t = a->table;
-	int r;
+	uint64_t *added;
 
-	if (!t || size < offsetof(struct wire_rows, rows) || message->n > WIRE_ROWS_EACH ||
+	if (!t || size < offsetof(struct wire_rows, rows) || !message->n ||
+	    message->n > WIRE_ROWS_EACH || message->n > MAX_UNWIND_ROWS - t->n_rows ||
 	    size != offsetof(struct wire_rows, rows[message->n]))
 		return -EPROTO;
-	r = have_items((void **)&t->rows, t->n_rows, message->n, sizeof(*t->rows), MAX_UNWIND_ROWS,
-		       &t->rows_room);
-	for (uint32_t i = 0; !r && i < message->n; i++) {
+	for (uint32_t i = 0; i < message->n; i++) {
 		uint64_t row = message->rows[i];
 
 		if ((row & 0xffff) >= t->n_rules || row >> 16 >= UNWIND_MAX_OFFSET ||
 		    (t->n_rows && row >> 16 <= t->rows[t->n_rows - 1] >> 16))
 			return -EPROTO;
-		t->rows[t->n_rows++] = row;
+		added = ARRAY_ADD(t->rows, t->n_rows);
+		if (!added)
+			return -ENOMEM;
+		*added = row;
 	}
-	return r;
+	return 0;
 }
 
 /* ---- requests ---- */
@@ -728,7 +667,7 @@ static bool is_valid(const struct wire_status *done, const struct answers *a)
 	       (done->status || !a->table || a->table->n_rows) && done->unread < UNREAD_BY_SERVER;
 }
 
-/* What the helper says until it is done.  *status: what became of the file. */
+/* The helper's messages until it is done. *status: the result for the file. */
 static int converse(struct symbol_client *c, const struct symbol_file *file, struct answers *a,
 		    struct wire_status *done)
 {
@@ -817,7 +756,7 @@ struct job {
 	struct unwind_table *table;
 };
 
-/* With a helper that is ready.  0, or -errno as symbol_client_elf(). */
+/* With a running helper. 0, or -errno like symbol_client_elf(). */
 static int have_it_read(struct symbol_client *c, const struct job *job)
 {
 	const struct stat *st = &job->opened->st;
@@ -839,7 +778,7 @@ static int have_it_read(struct symbol_client *c, const struct job *job)
 		clear_places(job->places, job->request.n_places);
 	if (r || c->foreign) {
 		end_helper(c);
-		start_helper(c); /* it enters its sandbox while we go on */
+		start_helper(c); /* it enters its sandbox in parallel */
 	}
 	return r ? -EIO : done.status;
 }
@@ -854,7 +793,7 @@ static int try_request(struct symbol_client *c, struct job *job)
 		return -EIO;
 	c->late = UNREAD_NOTHING;
 	c->foreign = false;
-	if (job->opened->is_foreign && !may_hang(c))
+	if (job->opened->is_foreign && !place_to_hang(c))
 		r = -EBUSY;
 	else if (hurries(c) && job->opened->is_foreign && c->foreign_ns > c->config.hurry_ns)
 		r = late(c, UNREAD_NO_TIME);
@@ -968,7 +907,7 @@ void symbol_client_close(struct symbol_client *c)
 	for (int i = 0; i < CLOSE_MS; i++) {
 		bool left = false;
 
-		reap(c);
+		place_to_hang(c);
 		for (size_t k = 0; k < MAX_ENDED; k++)
 			left |= c->ended[k] != 0;
 		if (!left)

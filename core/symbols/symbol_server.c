@@ -17,7 +17,7 @@
 struct server {
 	int socket;
 	int scratch; /* of debug_opener */
-	bool broken; /* the client is gone, or it speaks another language */
+	bool broken; /* the client is gone, or its message is invalid */
 	struct wire_request request;
 	enum unread unread;
 	size_t n_bytes;			/* of names that were sent */
@@ -45,7 +45,8 @@ static void drop(int fd)
 		close(fd);
 }
 
-/* A message of exactly @size bytes; *fd: what came with it, to be closed by the caller, or -1. */
+/* Receives a message of exactly @size bytes; *fd: a descriptor that came with it, to be closed by
+ * the caller, or -1. */
 static bool receive(struct server *s, void *message, size_t size, int *fd)
 {
 	union {
@@ -119,7 +120,7 @@ static void flush_names(struct server *s)
 	s->size = sizeof(s->names.head);
 }
 
-/* Places of one function follow each other: their name is sent once. */
+/* Places of one function are adjacent: their name is sent once. */
 static uint32_t size_of(struct server *s, const char *name)
 {
 	size_t size;
@@ -231,7 +232,7 @@ static int serve_request(struct server *s, int fd)
 		return serve_unwind(s, fd);
 	at = calloc(s->request.n_places + 1, sizeof(*at));
 	if (!at) {
-		s->broken = true; /* places would be taken for requests */
+		s->broken = true; /* otherwise places would be taken for requests */
 		return r;
 	}
 	if (receive_places(s, at))
@@ -297,7 +298,7 @@ void symbol_server_run(void)
 		.files = 16,
 		.file_size = MAX_DEBUGDATA,
 	};
-	/* The only one: the sandbox makes no more of them, so that its memory is bounded. */
+	/* The only arena: the sandbox allows no more, so that its memory is bounded. */
 	int scratch = create_scratch();
 	struct wire_status ready = { .type = WIRE_READY, .status = sandbox_enter(&sandbox) };
 

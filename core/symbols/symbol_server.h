@@ -6,16 +6,16 @@
 
 /*
  * The helper process: reads files that may be hostile, in a sandbox (core/isolation/sandbox.h), for
- * core/symbols/symbol_client.h.  It is this program, executed under another name: it begins with
- * nothing of its parent's memory.
+ * core/symbols/symbol_client.h.  It is this program, executed under another name: it has no copy of
+ * its parent's memory.
  */
 #define SYMBOL_SERVER_NAME "iotrace-symbols"
 #define SYMBOL_SERVER_FD   3
 
-/* Bytes beyond what the program takes by itself. */
+/* Bytes in addition to the program's own. */
 #define SYMBOL_SERVER_MEMORY (256UL << 20)
 
-/* Is a program that was called @argc, @argv that process? */
+/* Is a program called with @argc, @argv that process? */
 bool symbol_server_is(int argc, char **argv);
 
 /* Serves on SYMBOL_SERVER_FD until it is closed. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The messages between the helper process and its client. */
 #ifndef IOTRACE_CORE_SYMBOLS_SYMBOL_WIRE_H
 #define IOTRACE_CORE_SYMBOLS_SYMBOL_WIRE_H
 
@@ -46,7 +47,7 @@ struct wire_request { /* ELF, PERF_MAP, UNWIND */
 	uint32_t type;
 	uint32_t n_places;
 	uint32_t n_roots;   /* ELF: of debug_query */
-	struct build_id id; /* ELF: as elf_symbols() wants it */
+	struct build_id id; /* ELF: see elf_symbols() */
 };
 
 #define WIRE_PLACES_EACH 4096U
@@ -62,11 +63,11 @@ struct wire_query {
 	struct debug_query query;
 };
 
-/* What a number says: READY, DONE, FILE */
+/* Messages with one number: READY, DONE, FILE */
 struct wire_status {
 	uint32_t type;
 	int32_t status;	 /* 0 or -errno */
-	uint32_t unread; /* DONE: enum unread, as far as the server may say */
+	uint32_t unread; /* DONE: enum unread, as far as the server may set it */
 };
 
 struct wire_names {
@@ -91,13 +92,13 @@ struct wire_rows {
 };
 
 #define WIRE_NO_NAME   UINT32_MAX
-#define WIRE_SAME_NAME (UINT32_MAX - 1) /* as the last record of the request that had one */
+#define WIRE_SAME_NAME (UINT32_MAX - 1) /* like the last record of the request that had one */
 
 /* One record, followed by the name. */
 struct wire_name {
 	uint64_t address; /* ELF: in the file's own numbering */
 	uint32_t place;	  /* its number in the request */
-	uint32_t size;	  /* of the name, which has no 0 at its end; or one of these */
+	uint32_t size;	  /* length of the name, without a 0 at its end; or one of these */
 };
 
 _Static_assert(sizeof(struct wire_names) + sizeof(struct wire_name) + MAX_SYMBOL_NAME <=

@@ -4,8 +4,9 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
+
+#include "core/base/cleanup.h"
 
 #define MAX_CPUS 65536
 
@@ -31,41 +32,15 @@ uint32_t cpus_parse_list(const char *text)
 
 uint32_t cpus_possible(void)
 {
-	FILE *file = fopen("/sys/devices/system/cpu/possible", "re");
+	FILE *file FCLOSE_AT_END = fopen("/sys/devices/system/cpu/possible", "re");
 	char line[4096] = "";
 	uint32_t n = 0;
 	long online;
 
-	if (file) {
-		if (fgets(line, sizeof(line), file))
-			n = cpus_parse_list(line);
-		fclose(file);
-	}
+	if (file && fgets(line, sizeof(line), file))
+		n = cpus_parse_list(line);
 	if (n)
 		return n;
 	online = sysconf(_SC_NPROCESSORS_CONF);
 	return online > 0 ? (uint32_t)online : 1;
-}
-
-enum cpu_virt cpus_virt(const char *path, const char *machine)
-{
-	enum cpu_virt cpu = strcmp(machine, "aarch64") == 0 ? CPU_ARM64 : CPU_UNKNOWN;
-	FILE *file = fopen(path, "re");
-	char *line = NULL, *rest, *word;
-	size_t size = 0;
-
-	/* One processor's flags speak for all. */
-	while (file && cpu == CPU_UNKNOWN && getline(&line, &size, file) >= 0) {
-		if (strncmp(line, "flags", 5) != 0)
-			continue;
-		for (rest = line; cpu == CPU_UNKNOWN && (word = strsep(&rest, " \t\n"));)
-			cpu = strcmp(word, "vmx") == 0	 ? CPU_VMX
-			      : strcmp(word, "svm") == 0 ? CPU_SVM
-							 : CPU_UNKNOWN;
-		break;
-	}
-	free(line);
-	if (file)
-		fclose(file);
-	return cpu;
 }

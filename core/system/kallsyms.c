@@ -7,12 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/cleanup.h"
 #include "core/base/array.h"
 #include "core/base/name_filter.h"
 #include "core/base/search.h"
 #include "core/system/limits.h"
 
-/* At 1 the capability is enough; at 0 none is needed where perf_event_paranoid is below 2. */
+/* At 1 the capability is enough; at 0 none is needed if perf_event_paranoid is below 2. */
 const char *kallsyms_hint(void)
 {
 	if (access("/proc/kallsyms", F_OK))
@@ -22,8 +23,8 @@ const char *kallsyms_hint(void)
 
 #define SEVERAL UINT64_MAX /* no address of a symbol */
 
-/* Of a line "ffffffff81ce6450 T name\t[module]": the address, the type and the name, cut off in
- * @line.  *type is 0 if it is none. */
+/* Parses a line "ffffffff81ce6450 T name\t[module]": the address, the type and the name, cut off in
+ * @line. *type is 0 if it is invalid. */
 static uint64_t split_line(char *line, char *type, const char **name)
 {
 	char *end;
@@ -40,10 +41,9 @@ static uint64_t split_line(char *line, char *type, const char **name)
 
 int kallsyms_each(const char *path, kallsyms_take *take, void *ctx)
 {
-	FILE *file = fopen(path ? path : "/proc/kallsyms", "re");
+	FILE *file FCLOSE_AT_END = fopen(path ? path : "/proc/kallsyms", "re");
 	char line[1024];  /* a name has at most 511 bytes (KSYM_NAME_LEN, 6.1) */
-	char bytes[8192]; /* stdio has 1,024 of files in /proc, a fifth of what the kernel gives at
-			     once */
+	char bytes[8192]; /* stdio uses 1,024 for files in /proc, a fifth of the kernel's size */
 	const char *name;
 	uint64_t address;
 	char type;
@@ -57,7 +57,6 @@ int kallsyms_each(const char *path, kallsyms_take *take, void *ctx)
 		if (type)
 			r = take(ctx, address, type, name);
 	}
-	fclose(file);
 	return r;
 }
 
@@ -87,7 +86,7 @@ static int compare_with_all(void *ctx, uint64_t address, char type, const char *
 	return 0;
 }
 
-/* Of several of a name the first, or (@unique) none. */
+/* If several have the name, the first, or (@unique) none. */
 static int find(const char *path, const char *const *names, uint64_t *values, size_t n, bool unique)
 {
 	struct search s = { .names = names, .values = values, .n = n, .unique = unique };
@@ -121,8 +120,8 @@ int kallsyms_find_unique(const char *path, const char *const *names, uint64_t *v
 
 struct kallsym {
 	uint64_t address; /* first, for core/base/search.h */
-	uint32_t name;	  /* where it stands in names */
-	bool end;	  /* not a function, but behind the last of the kernel's own */
+	uint32_t name;	  /* offset in names */
+	bool end;	  /* not a function, but the end of the kernel's own */
 };
 
 struct kallsyms {
@@ -164,7 +163,7 @@ static int take_symbol(void *ctx, uint64_t address, char type, const char *name)
 	if (!address)
 		return 0;
 	k->hidden = false;
-	/* Behind it lie data, and memory that is made executable for BPF and for modules. */
+	/* After it there are data, and memory that is made executable for BPF and for modules. */
 	end = strcmp(name, "_etext") == 0 || strcmp(name, "_einittext") == 0;
 	if (!end && !strchr("tTwW", type))
 		return 0;
@@ -177,8 +176,8 @@ static int compare(const void *a, const void *b)
 
 	if (x->address != y->address)
 		return x->address < y->address ? -1 : 1;
-	/* The order of the file, which has the kernel's first name first; an end comes before a
-	 * function that begins there. */
+	/* The order of the file, in which the kernel's preferred name is first; an end comes before
+	 * a function that begins there. */
 	if (x->end != y->end)
 		return x->end ? -1 : 1;
 	return x->name < y->name ? -1 : x->name > y->name;
@@ -201,7 +200,8 @@ int kallsyms_open(const char *path, struct kallsyms **out, struct error *err)
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	k->hidden = true;
 	r = kallsyms_each(path, take_symbol, k);
-	if (r) {
+	/* A unit of systemd hides it as a whole (ProtectKernelTunables=). */
+	if (r && r != -EACCES) {
 		kallsyms_free(k);
 		return read_error(path, r, err);
 	}
@@ -240,7 +240,7 @@ bool kallsyms_hidden(const struct kallsyms *k)
 	return k->hidden;
 }
 
-/* The last of the entries at or below @address, but the first of those with one address. */
+/* The last of the entries at or below @address, but the first of several with one address. */
 static const struct kallsym *at_or_below(const struct kallsyms *k, uint64_t address)
 {
 	size_t lo = k->n;
@@ -255,7 +255,7 @@ static const struct kallsym *at_or_below(const struct kallsyms *k, uint64_t addr
 	return &k->list[lo];
 }
 
-#define FAR (1U << 24) /* no function is as long: what lies further belongs to none */
+#define FAR (1U << 24) /* longer than any function: the address belongs to none */
 
 const char *kallsyms_name(const struct kallsyms *k, uint64_t address, uint64_t *offset)
 {
@@ -275,7 +275,7 @@ bool kallsyms_is_tracing(const char *name)
 						  "__bpf_prog_",    "bpf_trampoline_",
 						  "trace_call_bpf", "__do_trace_" };
 
-	for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(beginnings); i++)
 		if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0)
 			return true;
 	return false;

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/base/cleanup.h"
 #include "core/system/limits.h"
 
 #define KINDS 3
@@ -16,8 +17,8 @@
 static const struct {
 	const char *type;
 	const char *mounts[2]; /* the second may be NULL */
-	const char *shown;     /* is in it on every kernel */
-	const char *missing;   /* why a kernel has none */
+	const char *shown;     /* exists on every kernel */
+	const char *missing;   /* why a kernel lacks it */
 } kinds[KINDS] = {
 	[KERNEL_FS_TRACE] = { "tracefs",
 			      { "sys/kernel/tracing", "sys/kernel/debug/tracing" },
@@ -34,7 +35,7 @@ static const struct {
 				 "use a kernel built with CONFIG_SECURITYFS=y" },
 };
 
-/* Is it there, and not only its mount point?  A descriptor of its top folder, or -errno. */
+/* Is it mounted, and not only its mount point?  A descriptor of its top folder, or -errno. */
 static int open_mounted(const char *root, const char *mount, const char *shown)
 {
 	char path[PATH_MAX];
@@ -53,23 +54,19 @@ static int open_mounted(const char *root, const char *mount, const char *shown)
 
 static int make_detached(const char *type)
 {
-	int fd = (int)syscall(SYS_fsopen, type, FSOPEN_CLOEXEC), mount;
+	int fd CLOSE_AT_END = (int)syscall(SYS_fsopen, type, FSOPEN_CLOEXEC), mount;
 
 	if (fd < 0)
 		return -errno;
-	mount = syscall(SYS_fsconfig, fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0)
-		    ? -errno
-		    : (int)syscall(SYS_fsmount, fd, FSMOUNT_CLOEXEC,
-				   MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
-				       MOUNT_ATTR_NOEXEC);
-	if (mount == -1)
-		mount = -errno;
-	close(fd);
-	return mount;
+	if (syscall(SYS_fsconfig, fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0))
+		return -errno;
+	mount = (int)syscall(SYS_fsmount, fd, FSMOUNT_CLOEXEC,
+			     MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+				 MOUNT_ATTR_NOEXEC);
+	return mount < 0 ? -errno : mount;
 }
 
-/* It is made once, and ends with this process: the kernel takes milliseconds to dissolve a mount.
- */
+/* It is made once, and ends with this process: the kernel takes milliseconds to remove a mount. */
 static int open_detached(enum kernel_fs fs)
 {
 	static int mounts[KINDS]; /* descriptors; 0: not made */
@@ -82,7 +79,7 @@ static int open_detached(enum kernel_fs fs)
 	return fd < 0 ? -errno : fd;
 }
 
-/* A descriptor of the top folder of @fs, or -errno as kernel_fs_check() returns it. */
+/* A descriptor of the top folder of @fs, or -errno like kernel_fs_check(). */
 static int open_top(const char *root, enum kernel_fs fs)
 {
 	int code = -ENOENT, fd;
@@ -100,17 +97,13 @@ static int open_top(const char *root, enum kernel_fs fs)
 /* @path within @fs, or -1 with errno. */
 static int open_within(const char *root, enum kernel_fs fs, const char *path, int flags)
 {
-	int top = open_top(root, fs), fd, code;
+	int top CLOSE_AT_END = open_top(root, fs);
 
 	if (top < 0) {
 		errno = -top;
 		return -1;
 	}
-	fd = openat(top, path, flags | O_RDONLY | O_CLOEXEC);
-	code = errno;
-	close(top);
-	errno = code;
-	return fd;
+	return openat(top, path, flags | O_RDONLY | O_CLOEXEC);
 }
 
 FILE *kernel_fs_file(const char *root, enum kernel_fs fs, const char *path)

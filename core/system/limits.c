@@ -31,14 +31,14 @@ void limits_restore(void)
 		setrlimit(RLIMIT_NOFILE, &inherited);
 }
 
-/* How many more descriptors than are open now there can be: @wanted, or less. */
+/* How many more descriptors are possible in addition to the open ones: @wanted, or less. */
 static size_t free_files(size_t wanted)
 {
 	int *fds = calloc(wanted, sizeof(*fds));
 	size_t n = 0;
 
 	if (!fds)
-		return wanted; /* memory is asked for next */
+		return wanted; /* memory is checked next */
 	while (n < wanted && (fds[n] = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)) >= 0)
 		n++;
 	for (size_t i = 0; i < n; i++)
@@ -67,7 +67,7 @@ bool limits_is_passing(int r)
 	return limits_is_shortage(r) || r == -EAGAIN || r == -EINTR;
 }
 
-/* A limit of descriptors that is enough: the next power of two. */
+/* A sufficient limit of descriptors: the next power of two. */
 static unsigned int enough_files(size_t needed)
 {
 	unsigned int files = 1024;

@@ -13,6 +13,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "core/base/cleanup.h"
 #include "core/system/kernel_fs.h"
 #include "core/system/limits.h"
 
@@ -45,10 +46,10 @@ static bool has_cap(uint64_t caps, int cap)
 	return caps >> cap & 1;
 }
 
-/* "none integrity [confidentiality]": the state stands in brackets. */
+/* "none integrity [confidentiality]": the state is in brackets. */
 static void read_lockdown(const char *root, char *state, size_t size)
 {
-	FILE *file = kernel_fs_file(root, KERNEL_FS_SECURITY, "lockdown");
+	FILE *file FCLOSE_AT_END = kernel_fs_file(root, KERNEL_FS_SECURITY, "lockdown");
 	char line[128] = "";
 	const char *open;
 
@@ -59,7 +60,6 @@ static void read_lockdown(const char *root, char *state, size_t size)
 	}
 	if (!fgets(line, sizeof(line), file))
 		line[0] = 0;
-	fclose(file);
 	open = strchr(line, '[');
 	if (open && strchr(open, ']'))
 		snprintf(state, size, "%.*s", (int)strcspn(open + 1, "]"), open + 1);
@@ -98,7 +98,8 @@ int preflight_resources(struct error *err)
 {
 	struct statfs fs;
 
-	/* Another file system there may have files of the same names: a container's, a share. */
+	/* Another file system mounted there may have files of the same names: a container's, a
+	 * share. */
 	if (statfs("/proc", &fs) || fs.f_type != PROC_SUPER_MAGIC) {
 		error_set(err, STATUS_FAILED, -ENOENT, "procfs is not mounted");
 		error_hint(err, "mount -t proc proc /proc");
@@ -181,11 +182,4 @@ int preflight_bpf(const struct preflight *p, struct error *err)
 	if (!r)
 		r = preflight_lockdown(p, err);
 	return r ? r : preflight_btf(p, err);
-}
-
-int preflight_no_kvm(int code, struct error *err)
-{
-	error_set(err, STATUS_UNSUPPORTED, code, "kvm is not loaded");
-	error_hint(err, "modprobe kvm_intel or kvm_amd");
-	return code;
 }

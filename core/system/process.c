@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/cleanup.h"
 #include "core/base/clock.h"
 
 uint64_t process_tick_ns(void)
@@ -17,7 +18,7 @@ uint64_t process_tick_ns(void)
 	return NS_PER_SEC / (uint64_t)(per_second > 0 ? per_second : 100);
 }
 
-/* "PID (COMM) STATE PPID ...": the 22nd is when it started.  COMM may hold anything. */
+/* "PID (COMM) STATE PPID ...": the 22nd is the start time.  COMM may contain anything. */
 static int parse(char *text, struct process *out)
 {
 	char *begin = strchr(text, '('), *end = strrchr(text, ')');
@@ -38,15 +39,14 @@ static int parse(char *text, struct process *out)
 int process_read(uint32_t pid, struct process *out)
 {
 	char path[64], text[1024];
+	FILE *file FCLOSE_AT_END = NULL;
 	size_t len;
-	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
 	file = fopen(path, "re");
 	if (!file)
 		return -errno;
 	len = fread(text, 1, sizeof(text) - 1, file);
-	fclose(file);
 	text[len] = 0;
 	return parse(text, out);
 }
@@ -68,15 +68,19 @@ int process_own_memory(struct process_memory *out)
 {
 	unsigned long long size, resident;
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	FILE *file = fopen("/proc/self/statm", "re");
-	int n;
+	FILE *file FCLOSE_AT_END = fopen("/proc/self/statm", "re");
 
 	if (!file)
 		return -errno;
-	n = fscanf(file, "%llu %llu", &size, &resident);
-	fclose(file);
-	if (n != 2)
+	if (fscanf(file, "%llu %llu", &size, &resident) != 2)
 		return -EIO;
 	*out = (struct process_memory){ size * page, resident * page };
 	return 0;
+}
+
+uint64_t process_kernel_stack(void)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	return page > 16384 ? page : 16384;
 }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # bpf_program(NAME [FOLDER]): FOLDER/NAME.bpf.c -> generated/FOLDER/NAME.skel.h, and the source text
-# of the program and of the headers of FOLDER and probes/ that it includes, embedded for --ebpf. Those
-# of probes/, which is the default, are iotrace's; of others NAME_SKELETON and NAME_SOURCE are what a
-# program that uses it is to be made of.
+# of the program and of the headers of FOLDER and probes/ that it includes, embedded for --ebpf.
+# FOLDER is probes by default: these programs become part of iotrace. With another FOLDER the caller
+# gets the files in NAME_SKELETON and NAME_SOURCE, to list them in the program that uses them.
 include(EmbedText)
 
 option(IOTRACE_UNTRIED_PROCESSOR "build for s390x or ppc64, on which iotrace has never run" OFF)

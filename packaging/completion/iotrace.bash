@@ -37,7 +37,29 @@ _iotrace_below() { # FOLDER: the names in it
 	done
 }
 
-_iotrace_reply() { # CUR WORDS: those that begin with CUR
+_iotrace_cgroup() {
+	sh -c 'for root in /sys/fs/cgroup /sys/fs/cgroup/unified /sys/fs/cgroup/systemd; do
+		for path in "$root"/*.slice "$root"/*.slice/*.service "$root"/*.slice/*.scope; do
+			[ ! -d "$path" ] || printf "%s\n" "${path##*/}"
+		done
+	done'
+}
+
+_iotrace_guest() {
+	sh -c 'for comm in $(grep -lsE "^(qemu|kvm)" /proc/[0-9]*/comm); do
+		tr "\0" "\n" <"${comm%comm}cmdline" | sed -n "/^--*name\$/{n;s/^guest=//;s/,.*//;p;}"
+	done' 2>/dev/null
+}
+
+_iotrace_list() { # CUR WORDS: the last part of a list
+	local word before=
+	[[ $1 != *,* ]] || before=${1%,*},
+	for word in $2; do
+		printf '%s\n' "$before$word"
+	done
+}
+
+_iotrace_reply() { # CUR WORDS: offers the words that begin with CUR
 	local word
 	for word in $2; do
 		[[ $word != "$1"* ]] || COMPREPLY+=("$word")
@@ -55,6 +77,9 @@ _iotrace_files() { # CUR
 _iotrace_complete_value() { # CUR
 	case $kind in
 	words) _iotrace_reply "$1" "$words" ;;
+	list) _iotrace_reply "$1" "$(_iotrace_list "$1" "$words")" ;;
+	cgroup) _iotrace_reply "$1" "$(_iotrace_cgroup)" ;;
+	guest) _iotrace_reply "$1" "$(_iotrace_guest)" ;;
 	disk)
 		if [[ $1 == */* ]]; then
 			_iotrace_files "$1"
@@ -108,6 +133,10 @@ _iotrace() {
 		_iotrace_reply "$cur" "$words"
 	elif [ "$COMP_CWORD" -eq 1 ]; then
 		_iotrace_reply "$cur" "$_iotrace_subcommands"
+	elif [ "$sub" = export ]; then
+		_iotrace_reply "$cur" "$_iotrace_collectors"
+	elif [ "$sub" = compare ]; then
+		_iotrace_files "$cur"
 	fi
 }
 complete -F _iotrace iotrace

@@ -24,11 +24,33 @@ function __iotrace_device
 	__iotrace_below /sys/bus/virtio/devices/*
 end
 
+function __iotrace_cgroup
+	sh -c 'for root in /sys/fs/cgroup /sys/fs/cgroup/unified /sys/fs/cgroup/systemd; do
+		for path in "$root"/*.slice "$root"/*.slice/*.service "$root"/*.slice/*.scope; do
+			[ ! -d "$path" ] || printf "%s\n" "${path##*/}"
+		done
+	done'
+end
+
+function __iotrace_guest
+	sh -c 'for comm in $(grep -lsE "^(qemu|kvm)" /proc/[0-9]*/comm); do
+		tr "\0" "\n" <"${comm%comm}cmdline" | sed -n "/^--*name\$/{n;s/^guest=//;s/,.*//;p;}"
+	done' 2>/dev/null
+end
+
+# The last part of a list of ARGV.
+function __iotrace_list
+	set -l before (commandline -ct | string replace -r '^--[^=]*=' '' | string match -r '^.*,')
+	for word in $argv
+		printf '%s%s\n' "$before" $word
+	end
+end
+
 function __iotrace_first
 	test (count (commandline -opc)) -eq 1
 end
 
-# The subcommand is ARGV, and no `--` stands behind it; without ARGV: there is none.
+# Is the subcommand ARGV, without a `--` after it?  Without ARGV: is there no subcommand yet?
 function __iotrace_in
 	set -l words (commandline -opc)[2..]
 	contains -- -- $words; and return 1
@@ -39,7 +61,7 @@ function __iotrace_in
 	end
 end
 
-# A command behind `--`.
+# Completes the command after `--`.
 function __iotrace_command
 	set -l words (commandline -opc) (commandline -ct)
 	set -l at (contains -i -- -- $words); or return 1

@@ -20,6 +20,19 @@ _iotrace_disk() {
 _iotrace_driver() { compadd -- /sys/bus/virtio/drivers/*(N:t) }
 _iotrace_device() { compadd -- /sys/bus/virtio/devices/*(N:t) }
 
+_iotrace_cgroup() {
+	compadd -- ${(f)"$(sh -c 'for root in /sys/fs/cgroup /sys/fs/cgroup/unified /sys/fs/cgroup/systemd; do
+		for path in "$root"/*.slice "$root"/*.slice/*.service "$root"/*.slice/*.scope; do
+			[ ! -d "$path" ] || printf "%s\n" "${path##*/}"
+		done
+	done')"}
+}
+_iotrace_guest() {
+	compadd -- ${(f)"$(sh -c 'for comm in $(grep -lsE "^(qemu|kvm)" /proc/[0-9]*/comm); do
+		tr "\0" "\n" <"${comm%comm}cmdline" | sed -n "/^--*name\$/{n;s/^guest=//;s/,.*//;p;}"
+	done' 2>/dev/null)"}
+}
+
 _iotrace_sub() {
 	local -a specs
 	case $1 in

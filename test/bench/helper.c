@@ -24,7 +24,7 @@
 
 #define NS_PER_MS   1000000ULL
 #define POLL_MS	    10
-#define SETTLED_MS  400	  /* no further program for so long: it attached them all */
+#define SETTLED_MS  400	  /* if no program is attached for this time, all are attached */
 #define DEADLINE_MS 15000 /* from exec */
 
 static int fail(const char *what, int code)

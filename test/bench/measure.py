@@ -17,7 +17,7 @@ def snapshot(pid):
 
 
 def bpf_window(helper, pid, seconds):
-    """What the programs of a process did in so many seconds, with the kernel's statistics on.
+    """Runs and times of a process' programs during `seconds`, with the kernel's statistics on.
 
     {"requests": ..., "programs": {KIND:TRACEPOINT: {"runs": ..., "ns": ..., "misses": ...}}}
     """

@@ -27,7 +27,7 @@ MEASURES = {"cost": "BPF cost per I/O", "startup": "start-up", "memory": "peak m
 # -- One round -------------------------------------------------------------
 
 def empty_ns(empty, hook):
-    """What an empty program on this hook costs per run; the average of all where it hardly ran."""
+    """Cost per run of an empty program on this hook; if it hardly ran, the average of all hooks."""
     ran = {name: p["ns"] / p["runs"] for name, p in empty["programs"].items()
            if p["runs"] >= FEW_RUNS}
     return ran[hook] if hook in ran else statistics.fmean(ran.values())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the measurements stand on: the helper, the load, and the I/O counters."""
+"""The base of the measurements: the helper, the load, and the I/O counters."""
 import contextlib
 import os
 import platform
@@ -62,7 +62,7 @@ class Helper:
                 "-o", self.path(f"{name}.bpf.o"))
 
     def path(self, name):
-        """Of what is built: helper, NAME.bpf.o."""
+        """The path of a built file: helper, NAME.bpf.o."""
         return os.path.join(self.directory, name)
 
     def command(self, *args):

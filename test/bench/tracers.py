@@ -11,7 +11,7 @@ import time
 
 from rig import MORTAL, BenchError, read_text, run, wait_until
 
-SETTLED = 0.4       # a tool has attached all its programs when no more came for so long
+SETTLED = 0.4       # seconds: if a tool attaches no program for this time, it has attached all
 DEADLINE = 15.0     # from the start
 PROG_TYPES = {"17": "raw_tp", "26": "tp_btf"}
 
@@ -35,7 +35,7 @@ class Tool:
             return str(error)
 
     def hooks(self):
-        """What it attaches to: a set of KIND:TRACEPOINT."""
+        """The hooks it attaches to: a set of KIND:TRACEPOINT."""
         with Running(self) as running:
             return set(running.hooks().values())
 
@@ -54,7 +54,7 @@ class Tool:
 
 
 def fdinfo(pid):
-    """What /proc/PID/fdinfo says about each open file, as dicts."""
+    """The fields of /proc/PID/fdinfo for each open file, as dicts."""
     directory = f"/proc/{pid}/fdinfo"
     with contextlib.suppress(OSError):
         for name in os.listdir(directory):

@@ -70,7 +70,7 @@ int main(int argc, char **argv)
 					      .kernel = { next_kept, &kept[i], 0 },
 					      .read_bytes = i % 100 ? 4096 : 1 << 20 };
 	}
-	status = stacks_svg(stdout, "many", STACK_BYTES, rows, n) ? 1 : 0;
+	status = stacks_svg(stdout, "many", "a <caption>", STACK_BYTES, rows, n) ? 1 : 0;
 out:
 	free(rows);
 	free(kept);

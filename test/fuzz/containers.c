@@ -16,7 +16,7 @@
 static char root[] = "/tmp/iotrace-fuzz-XXXXXX";
 static char docker[256], podman[256], passwd[256], share[128];
 
-/* Makes @path, a folder below the root, and those that it lies in. */
+/* Makes the folder @path, below the root, and its parents. */
 static void make_folders(const char *path)
 {
 	char part[256];
@@ -30,7 +30,8 @@ static void make_folders(const char *path)
 	mkdir(part, 0700);
 }
 
-/* Removes @path and those that it lies in, the root too if nothing else is there. */
+/* Removes the folder @path and its parents, including the root, up to the first that is not empty.
+ */
 static void remove_folders(const char *path)
 {
 	char part[256];

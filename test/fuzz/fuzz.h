@@ -2,7 +2,7 @@
 #ifndef IOTRACE_TEST_FUZZ_FUZZ_H
 #define IOTRACE_TEST_FUZZ_FUZZ_H
 
-/* What the fuzzers share.  Each is one file that defines LLVMFuzzerTestOneInput(). */
+/* Shared by the fuzzers.  Each is one file that defines LLVMFuzzerTestOneInput(). */
 
 #include <stddef.h>
 #include <stdint.h>

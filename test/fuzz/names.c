@@ -41,7 +41,8 @@ static void render(const struct names_in *in, const struct schema *schema, const
 	const struct meta_hook hooks[] = { { name(in, 0), name(in, 1), name(in, 2), NULL },
 					   { name(in, 3), name(in, 4), name(in, 5), name(in, 6) } };
 	const char *notes[] = { name(in, 7) };
-	const struct meta meta = { "1", name(in, 8), "top", hooks, 2, notes, 1 };
+	const struct meta meta = { "1",		name(in, 8), "top", name(in, 9), name(in, 0),
+				   name(in, 7), hooks,	     2,	    notes,	 1 };
 	const struct loss losses[] = { { "key", name(in, 9), 7 } };
 	const struct interval interval = { .end_ns = 1, .losses = losses, .n_losses = 1 };
 	struct shown_output out;
@@ -190,7 +191,7 @@ static void show_stacks(const struct names_in *in)
 	shown_end(&out, SHOWN_FOLDED);
 	stacks_folded(shown_begin(&out), STACK_ORDER_DISK, STACK_BYTES, rows, 2);
 	shown_end(&out, SHOWN_FOLDED);
-	stacks_svg(shown_begin(&out), name(in, 0), STACK_BYTES, rows, 2);
+	stacks_svg(shown_begin(&out), name(in, 0), "a <caption>", STACK_BYTES, rows, 2);
 	shown_end(&out, SHOWN_SVG);
 }
 

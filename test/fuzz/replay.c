@@ -2,10 +2,11 @@
 /*
  * `iotrace SUBCOMMAND --replay FILE` as it is run: options, settings, tables, every form of output,
  * and on a terminal the full screen with the keys that are pressed.  What it writes is looked at
- * (shown.h).  Checksums are not (core/base/framed_file.c).
+ * (shown.h).  Checksums are not (output/framed_file.c).
  *
- * An input is a recording, which is shown in all forms; or the number of one form, how many keys
- * follow, these, and a recording.  With FUZZ_SUBCOMMAND only those of that subcommand count.
+ * An input is a recording, which is shown in all forms; or the number of one form, the number of
+ * keys, the keys, and a recording.  With FUZZ_SUBCOMMAND recordings of other subcommands are
+ * skipped.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +17,9 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
-#include "cmd/command.h"
+#include "cmd/cli/command.h"
 #include "shown.h"
+#include "core/base/array.h"
 
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed);
@@ -26,7 +28,7 @@ void __sanitizer_set_report_fd(void *fd);
 
 /* ---- forms ---- */
 
-#define OPTIONS 5
+#define OPTIONS 6
 static char out_path[32], written_path[32], heatmap_option[48];
 
 struct form {
@@ -47,6 +49,31 @@ static const struct form forms[] = {
 	{ "breakdown", SHOWN_TEXT, false, { "--heatmap" } },
 	{ "breakdown", SHOWN_TEXT, false, { "-r", "1", "--heatmap" } },
 	{ "breakdown", SHOWN_SVG, false, { heatmap_option } },
+	{ NULL, SHOWN_JSON, false, { "--begin", "-1h", "--json" } },
+	{ NULL, SHOWN_FREE, false, { "--begin", "-3s", "--end", "-1" } },
+	{ NULL, SHOWN_CSV, false, { "--begin", "19:47:11", "--end", "03:12", "--csv" } },
+	{ "top", SHOWN_JSON, false, { "-d", "vdb,sda", "-p", "163", "--json" } },
+	{ "top", SHOWN_CSV, false, { "--by", "comm,disk", "-d", "vdb", "--csv" } },
+	{ "top", SHOWN_TEXT, false, { "--by", "unit", "--cgroup", "web", "-s", "io" } },
+	{ "top", SHOWN_FREE, true, { "--by", "disk", "-d", "vdb" } },
+	{ "breakdown", SHOWN_TEXT, false, { "--by", "disk", "-d", "vda,vdb" } },
+	{ "breakdown", SHOWN_JSON, false, { "--by", "comm", "-p", "1", "--json" } },
+	{ "breakdown", SHOWN_TEXT, false, { "-d", "vdb", "--heatmap" } },
+	{ "breakdown", SHOWN_TEXT, false, { "-u", "--by", "user" } },
+	{ "stack", SHOWN_JSON, false, { "--by", "disk", "--json" } },
+	{ "stack", SHOWN_FREE, false, { "--by", "process,disk", "-d", "vdb" } },
+	{ "stack", SHOWN_SVG, false, { "--by", "comm", "--svg", written_path } },
+	{ "slow", SHOWN_JSON, false, { "-m", "1", "--cgroup", "/", "--json" } },
+	{ "slow", SHOWN_FREE, false, { "--by", "unit,disk", "-d", "loop0", "-p", "7" } },
+	{ "slow", SHOWN_TRACE, false, { "--format", "perfetto" } },
+	{ "virtio", SHOWN_JSON, false, { "-d", "virtio_blk", "-q", "req.0", "--json" } },
+	{ "stack", SHOWN_JSON, false, { "--sum", "--json" } },
+	{ "stack", SHOWN_SVG, false, { "--sum", "--svg", written_path } },
+	{ "top", SHOWN_FREE, false, { "--sum=2", "--by", "disk" } },
+	{ "breakdown", SHOWN_JSON, false, { "--sum", "--json" } },
+	{ "virtio", SHOWN_FREE, false, { "--sum" } },
+	{ "kvm", SHOWN_JSON, false, { "--sum", "--json" } },
+	{ "blame", SHOWN_FREE, false, { "--sum=3" } },
 	{ "stack", SHOWN_FOLDED, false, { "-f" } },
 	{ "stack", SHOWN_FOLDED, false, { "-f", "--order", "disk", "-r", "2" } },
 	{ "stack", SHOWN_FREE, false, { "--value", "ios", "-r", "2" } },
@@ -62,7 +89,7 @@ static const struct form forms[] = {
 	{ "kvm", SHOWN_FREE, true, { NULL } },
 	{ "kvm", SHOWN_FREE, true, { "-g", "web \"1\"" } },
 };
-#define FORMS (sizeof(forms) / sizeof(forms[0]))
+#define FORMS ARRAY_SIZE(forms)
 
 /* ---- what is captured ---- */
 
@@ -117,7 +144,7 @@ struct terminal {
 	pthread_t reader;
 };
 
-/* Nobody looks at what a screen shows: the keys are to be read, not to be waited for. */
+/* Reads what the screen shows and drops it, so that the program does not wait for its reader. */
 static void *read_screen(void *terminal)
 {
 	const struct terminal *t = terminal;
@@ -128,15 +155,16 @@ static void *read_screen(void *terminal)
 	return NULL;
 }
 
-/* In a question: an empty answer, which all take; on a page of help: back; then the end. */
-static const char last_keys[] = "\025\rq";
+/* In a question: an empty answer, which all take; on a page of help, or of a row's details: back;
+ * then the end. */
+static const char last_keys[] = "\025\rqq";
 
 static void open_terminal(struct terminal *t, const char *keys, size_t n, uint8_t size)
 {
 	static const struct winsize sizes[] = { { 24, 80, 0, 0 },   { 8, 40, 0, 0 },
 						{ 100, 300, 0, 0 }, { 1, 1, 0, 0 },
 						{ 3, 200, 0, 0 },   { 60, 17, 0, 0 } };
-	struct winsize window = sizes[size % (sizeof(sizes) / sizeof(sizes[0]))];
+	struct winsize window = sizes[size % ARRAY_SIZE(sizes)];
 	struct termios modes;
 
 	if (openpty(&t->master, &t->slave, NULL, NULL, &window))
@@ -176,13 +204,13 @@ static int run(const struct command_entry *command, const struct form *form, con
 	       size_t n_keys)
 {
 	static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
-	struct sigaction before[sizeof(ends) / sizeof(ends[0])];
+	struct sigaction before[ARRAY_SIZE(ends)];
 	char name[64], recording[32], replay[] = "--replay", output[] = "-o";
 	char *argv[8 + OPTIONS] = { name, replay, recording };
 	struct terminal terminal;
 	int argc = 3, status;
 
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
 		sigaction(ends[i], NULL, &before[i]);
 	snprintf(name, sizeof(name), "iotrace %s", command->name);
 	snprintf(recording, sizeof(recording), "/proc/self/fd/%d", recording_fd);
@@ -199,11 +227,11 @@ static int run(const struct command_entry *command, const struct form *form, con
 		open_terminal(&terminal, keys, n_keys, n_keys ? (uint8_t)keys[0] : 0);
 	redirect(form->screen ? terminal.slave : null_fd, form->screen ? terminal.slave : null_fd,
 		 outputs[ERRORS].fd);
-	status = tool_main(command->command, argc, argv);
+	status = tool_main(command->tool, argc, argv);
 	redirect(null_fd, null_fd, own_errors);
 	if (form->screen)
 		close_terminal(&terminal);
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
 		sigaction(ends[i], &before[i], NULL);
 	return status;
 }
@@ -306,7 +334,7 @@ static size_t keys_of(const struct input *in, char *keys, size_t room)
 	size_t used = 0;
 
 	for (size_t i = 0; i < in->n_keys; i++) {
-		const char *key = pressed[in->keys[i] % (sizeof(pressed) / sizeof(pressed[0]))];
+		const char *key = pressed[in->keys[i] % ARRAY_SIZE(pressed)];
 
 		if (used + strlen(key) < room)
 			used += (size_t)snprintf(keys + used, room - used, "%s", key);
@@ -328,7 +356,7 @@ static const struct command_entry *command_of(const struct input *in)
 
 		if (at < end && at[0] == len && (size_t)(end - at) > len &&
 		    memcmp(at + 1, commands[i].name, len) == 0)
-			return strcmp(commands[i].name, "export") != 0 ? &commands[i] : NULL;
+			return commands[i].tool ? &commands[i] : NULL;
 	}
 	return NULL;
 }
@@ -386,7 +414,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 	(void)argc;
 	(void)argv;
-	/* As main() does, but for the limits and the signals of a process of its own. */
+	/* Like main(), without its limits and signal handlers. */
 	signal(SIGPIPE, SIG_IGN);
 	setenv("TERM", "xterm", 1);
 	own_errors = dup(STDERR_FILENO);

@@ -16,6 +16,7 @@ enum shown_form {
 	SHOWN_FREE,   /* lines of many names */
 	SHOWN_FOLDED, /* names between ';', and a number at the end of each line */
 	SHOWN_JSON,   /* a value a line */
+	SHOWN_TRACE,  /* one value */
 	SHOWN_CSV,    /* records of as many fields each */
 	SHOWN_SVG,    /* well-formed XML */
 };
@@ -68,9 +69,9 @@ static inline bool shown_is_refused(enum shown_form form, uint32_t c)
 {
 	if (c == '\n' || (form == SHOWN_SVG && c == '\t'))
 		return false;
-	if (shown_on_terminal || (form != SHOWN_JSON && form != SHOWN_CSV))
+	if (shown_on_terminal || (form != SHOWN_JSON && form != SHOWN_TRACE && form != SHOWN_CSV))
 		return shown_is_control(c);
-	return form == SHOWN_JSON && c < 0x20;
+	return form != SHOWN_CSV && c < 0x20;
 }
 
 static inline void shown_check_characters(enum shown_form form, const char *text, size_t size)
@@ -231,7 +232,7 @@ static inline const char *shown_xml_text(const char *all, const char *s)
 	return s;
 }
 
-/* What an element's tag ends with: behind it. */
+/* Returns the position after the end of an element's tag. */
 static inline const char *shown_xml_attributes(const char *all, const char *s)
 {
 	while (*s == ' ') {
@@ -285,6 +286,21 @@ static inline void shown_check_svg(const char *text)
 		shown_fail("something behind the end", text, (size_t)(s - text));
 }
 
+/* One value of JSON, on several lines. */
+static inline void shown_check_trace(const char *text, size_t size)
+{
+	char *line = strdup(text), *to = line;
+
+	if (!line)
+		abort();
+	for (size_t i = 0; i < size; i++)
+		if (text[i] != '\n' || i + 1 == size)
+			*to++ = text[i];
+	*to = 0;
+	shown_check_json(line);
+	free(line);
+}
+
 /* An output that is whole. */
 static inline void shown_check(enum shown_form form, const char *text, size_t size)
 {
@@ -295,6 +311,8 @@ static inline void shown_check(enum shown_form form, const char *text, size_t si
 		shown_check_folded(text);
 	else if (form == SHOWN_JSON)
 		shown_check_json(text);
+	else if (form == SHOWN_TRACE)
+		shown_check_trace(text, size);
 	else if (form == SHOWN_CSV)
 		shown_check_csv(text);
 	else if (form == SHOWN_SVG)
@@ -317,7 +335,7 @@ static inline FILE *shown_begin(struct shown_output *out)
 	return out->stream;
 }
 
-/* What was written to it is checked. */
+/* Checks the text that was written to it. */
 static inline void shown_end(struct shown_output *out, enum shown_form form)
 {
 	if (fclose(out->stream))

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""docs/ARCHITECTURE.md names every source file where it is, and nothing that is not there.
+"""docs/ARCHITECTURE.md names every file of probes/ where it is, and nothing that is not there; each
+file of core/, output/ and cmd/ says itself what it is for.
 
     architecture_rule.py [ROOT]     checks the page, then that planted mistakes would be found
 
@@ -16,7 +17,8 @@ import re
 import sys
 
 PAGE = "docs/ARCHITECTURE.md"
-LISTED = ("probes", "core", "output", "cmd")  # by file
+LISTED = ("probes",)                          # by file
+TOLD = ("core", "output", "cmd")              # each file says what it is for
 PARTS = ("test", "packaging")                 # by file or folder
 SOURCE = re.compile(r"\.(c|h|cmake)$")
 NAME = re.compile(r"`([^`\s]+)`")
@@ -25,7 +27,7 @@ NAME = re.compile(r"`([^`\s]+)`")
 def tree(root):
     """All files of ROOT's folders, as paths from ROOT, with their text."""
     files = {}
-    for top in (*LISTED, *PARTS, "docs"):
+    for top in (*LISTED, *TOLD, *PARTS, "docs"):
         for folder, folders, names in os.walk(os.path.join(root, top)):
             folders[:] = [f for f in folders if f != "__pycache__"]
             for name in names:
@@ -60,9 +62,18 @@ def stands_for(name, folder):
 
 
 def functions(files):
-    """What is called, declared or defined anywhere in the folders that are listed by file."""
-    return {name for path, text in files.items() if path.split("/")[0] in LISTED
+    """Names of functions that the folders listed by file call, declare or define."""
+    return {name for path, text in files.items() if path.split("/")[0] in (*LISTED, *TOLD)
             for name in re.findall(r"\b(\w+)\)?\(", text)}
+
+
+def says_nothing(path, files):
+    """Has @path, a header or a .c file without one, no comment before its first declaration?"""
+    if not path.endswith((".c", ".h")) or (path.endswith(".c") and path[:-1] + "h" in files):
+        return False
+    text = files[path].split("\n", 1)[-1]  # without the licence
+    text = re.sub(r"^(#.*(\\\n.*)*|struct \w+;|)\n", "", text, flags=re.M)
+    return not text.startswith("/*")
 
 
 def check(files, called):
@@ -83,12 +94,12 @@ def check(files, called):
                       for other in re.findall(r'#include "(probes/[^"]+)"', files.get(path, ""))
                       if other not in named]
         wrong += [f"{path} is not there" for path in paths if not there(path)]
-        beside = [f"{folder}/{name}" for name in rest
+        others = [f"{folder}/{name}" for name in rest
                   if SOURCE.search(name) and "/" not in name and "FOO" not in name]
         if folder == "test":
-            beside = [f"{folder}/{lead[0]}{os.path.basename(path)}" for path in beside]
-        named.update(beside)
-        wrong += [f"{path} is not there" for path in beside if not there(path)]
+            others = [f"{folder}/{lead[0]}{os.path.basename(path)}" for path in others]
+        named.update(others)
+        wrong += [f"{path} is not there" for path in others if not there(path)]
     for path in sorted(files):
         top = path.split("/")[0]
         parts = [path[:i] for i in range(len(path)) if path[i] == "/"] + [path]
@@ -97,8 +108,10 @@ def check(files, called):
         if ((top in LISTED and SOURCE.search(path) and path not in named)
                 or (top in PARTS and not named.intersection(parts))):
             wrong.append(f"{path} is not named where its folder is")
+        if top in TOLD and says_nothing(path, files):
+            wrong.append(f"{path} does not say what it is for in its first comment")
     for name in NAME.findall(page):
-        if name.split("/")[0] in (*LISTED, *PARTS) and "/" in name and not there(name):
+        if name.split("/")[0] in (*LISTED, *TOLD, *PARTS) and "/" in name and not there(name):
             wrong.append(f"{name} is not there")
     for name in sorted(set(re.findall(r"`(\w+)\(\)`", page)) - called):
         wrong.append(f"there is no function {name}()")
@@ -109,7 +122,7 @@ def check(files, called):
 
 
 def planted(files):
-    """What check() has to find in copies of @files with one mistake each."""
+    """Copies of @files with one mistake each, and what check() has to find there."""
     page = files[PAGE]
 
     def without(line):
@@ -119,13 +132,14 @@ def planted(files):
     def also(path):
         return {**files, path: ""}
 
-    yield without("- `guard`: lets signals in while a write may block.\n"), "cmd/guard.c"
+    yield without("- `hist.h`, `hist.bpf.h`: a histogram; adding a value to it.\n"), "probes/hist.h"
+    yield also("probes/planted.h"), "probes/planted.h"
     yield also("core/base/planted.h"), "core/base/planted.h"
-    yield also("cmd/top/args.c"), "cmd/top/args.c"  # another folder's name
+    yield also("cmd/top/planted.c"), "cmd/top/planted.c"
     yield {**files, "probes/kernel.h": '#include "probes/blk.h"'}, "includes probes/blk.h"
     yield also("test/planted/a.c"), "test/planted/a.c"
     yield also("packaging/planted"), "packaging/planted"
-    yield {path: text for path, text in files.items() if path != "cmd/guard.c"}, "cmd/guard.c"
+    yield {path: text for path, text in files.items() if path != "cmd/engine/tool.c"}, "cmd/engine/tool.c"
     yield {path: text for path, text in files.items() if path != "docs/LAB.md"}, "docs/LAB.md"
     yield {**files, PAGE: page + "\n`planted_call()` does.\n"}, "planted_call()"
     yield {**files, PAGE: page + "\n`cmd/planted.c` does.\n"}, "cmd/planted.c"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""That the BPF objects have no atomic instruction but the plain addition: all others came with Linux 5.12 (commit
+"""The BPF objects have no atomic instruction except the plain addition: all others came with Linux 5.12 (commit
 5ffa25502b5a), and 5.10 refuses a whole object for one of them.  clang's -mcpu=v2 does not keep it from `|= 0`, which
 LLVM makes of an atomic `+= 0`.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the rules of this folder look at: C files without comments and strings."""
+"""The input of the rules in this folder: C files without comments and strings."""
 import os
 import re
 

@@ -5,8 +5,8 @@
     coverage.py BUILD    runs the tests of BUILD, the tree of the preset "coverage", and prints the
                          lines per file and per folder; the latter also go to BUILD/coverage.txt
 
-The tests are those that do not trace: unit tests, recordings, iotrace-offline, completion and manual
-pages. What only the live tests and the kernel lab run counts as not run.
+Only tests that do not trace are run: unit tests, recordings, iotrace-offline, completion and manual
+pages. A line that only the live tests and the kernel lab run counts as not run.
 Exit status 0, 1 if a test failed or nothing was counted, 77 if it cannot be tried.
 """
 import collections

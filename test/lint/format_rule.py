@@ -14,7 +14,7 @@ import sys
 from c_source import blank, read_sources
 
 MAY = {
-    "cmd/args.c": "the option parser",
+    "cmd/cli/args.c": "the option parser",
     "cmd/main.c": "the option parser of --check",
 }
 USE = re.compile(r"\bFORMAT_[A-Z]\w*|(?:\.|->)format\s*(?:[=!<>]=|[<>?])"
@@ -46,7 +46,7 @@ ALLOWED = (
     ("cmd/planted.c", "\tshow->of_format = renderer_of(show->args->format, stdout);"),
     ("core/planted.h", "#ifndef IOTRACE_CORE_SYSTEM_EVENT_FORMAT_H"),
     ("core/planted.c", "\t\t.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED,"),
-    ("cmd/args.c", "\t\treturn set_format(in, FORMAT_JSON);"),
+    ("cmd/cli/args.c", "\t\treturn set_format(in, FORMAT_JSON);"),
 )
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which files of the tree may open files, and which may parse ELF files. What any user can have made is opened by
-core/isolation/open_regular.c alone, and parsed in the helper process (docs/ARCHITECTURE.md).
+"""Which files of the tree may open files, and which may parse ELF files. Only
+core/isolation/open_regular.c opens files that any user can have made; the helper process parses them
+(docs/ARCHITECTURE.md).
 
     open_rule.py [ROOT]     checks core/, output/ and cmd/, then that planted calls would be found
 
@@ -25,9 +26,12 @@ SYS = "/sys: the kernel's"
 TRACEFS = "tracefs: the kernel's"
 USER = "a file that the user of iotrace names"
 MAY_OPEN = {
+    "cmd/stuck/names.c": SYS,
+    "cmd/stuck/walk.c": SYS,
     "core/isolation/bounded.c": PROC,
     "core/naming/cgroup_tree.c": CGROUPFS,
-    "core/system/cpus.c": f"{SYS}; {PROC}",
+    "cmd/kvm/exit_reasons.c": PROC,
+    "core/system/cpus.c": SYS,
     "core/naming/disks.c": PROC,
     "core/naming/disks_find.c": SYS,
     "core/bpf/hook_facts.c": SYS,
@@ -39,24 +43,26 @@ MAY_OPEN = {
     "core/isolation/open_regular.c": "files that others made: it looks before it opens",
     "core/isolation/outfile.c": USER,
     "core/symbols/perf_map.c": PROC,
-    "core/symbols/perf_records.c": SYS,
     "core/system/preflight.c": PROC,
     "core/isolation/privileges.c": PROC,
     "core/system/process.c": PROC,
-    "core/symbols/address_spaces.c": PROC,
     "core/isolation/sandbox.c": "nothing: the numbers of calls that it allows",
     "core/symbols/symbol_client.c": "/dev/null",
     "core/naming/users.c": "/etc/passwd: root's",
-    "cmd/args.c": PROC,
-    "cmd/blk.c": SYS,
+    "cmd/cli/args.c": PROC,
+    "cmd/block/blk.c": SYS,
+    "cmd/block/in_flight.c": f"{PROC}; {SYS}",
     "cmd/breakdown/calls_layer.c": PROC,
     "cmd/breakdown/layers.c": PROC,
+    "cmd/export/resident.c": f"{USER}: a named pipe, and its directory; /dev/kmsg, /dev/null",
     "cmd/export/textfile.c": f"{USER}: a new one, in the directory where that is",
-    "cmd/guard.c": "/dev/null",
+    "cmd/engine/guard.c": "/dev/null",
     "cmd/kvm/debugfs.c": "debugfs: the kernel's",
-    "cmd/setup.c": "/dev/null",
-    "cmd/show.c": USER,
-    "cmd/syscalls.h": "nothing: the numbers of calls that it times",
+    "cmd/engine/setup.c": "/dev/null",
+    "cmd/engine/show.c": PROC,
+    "cmd/engine/segments.c": f"{USER}, or the recordings in a directory that he names: no links, only regular files",
+    "cmd/record/ring.c": "new files, in a directory where only its user may write",
+    "cmd/block/syscalls.h": "nothing: the numbers of calls that it times",
     "cmd/top/top.c": PROC,
     "cmd/virtio/attach.c": SYS,
     "cmd/virtio/queues.c": SYS,
@@ -100,15 +106,15 @@ def check_tree(texts):
 
 
 FORBIDDEN = (
-    ("core/symbols/mapped_files.c", "\tint fd = open(path, O_RDONLY);"),
-    ("core/symbols/mapped_files.c", "\tif ((fd = openat(dir, path, O_RDONLY)) < 0)"),
+    ("core/symbols/elf_file.h", "\tint fd = open(path, O_RDONLY);"),
+    ("core/symbols/unwinder.c", "\tif ((fd = openat(dir, path, O_RDONLY)) < 0)"),
     ("core/planted.c", "\tfile = fopen(path, \"re\");"),
     ("core/planted.h", "\treturn fopen (path, \"re\");"),
     ("core/planted.c", "\tfd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));"),
     ("core/planted.c", "\tint (*how)(const char *, int, ...) = open;"),
     ("core/planted.c", "\telf = elf_begin(fd, ELF_C_READ, NULL);"),
-    ("cmd/symbolizer.c", "\telf = dwelf_elf_begin(fd);"),
-    ("cmd/symbolizer.c", "\tr = elf_symbols(fd, &id, &opener, places, n, &unread);"),
+    ("core/symbols/symbolizer.c", "\telf = dwelf_elf_begin(fd);"),
+    ("core/symbols/symbolizer.c", "\tr = elf_symbols(fd, &id, &opener, places, n, &unread);"),
     ("output/planted.c", "\tfile = freopen(path, \"r\", stdin);"),
 )
 ALLOWED = (

@@ -3,12 +3,12 @@
 """file_server.py fuse|nfs DIRECTORY: mounts there a file system of one file, `file` of 8 MiB, and
 serves it: FUSE, or NFS version 3 over the loopback device. Needs nothing but the kernel's client.
 
-It prints "mounted", or why it is not. "hold" on standard input lets reads by FUSE wait, which it
-confirms by "held", until "answer"; "hold OPEN FLUSH ..." lets these requests wait (names of Fuse),
-with "@PID" behind them those of that process. The first that waits is reported by "asked". "delay
-SECONDS" lets each read of a file that is opened from then on take so long, which is confirmed by
-"delayed"; a file that was opened so is not cached. The caller unmounts the directory, then closes
-standard input, and it ends.
+It prints "mounted", or the error. Commands on standard input, for FUSE:
+"hold": reads wait until "answer". It confirms with "held", and prints "asked" when the first waits.
+"hold OPEN FLUSH ... [@PID]": these requests wait (names of Fuse), only if process PID made them.
+"delay SECONDS": each read takes this time, and files opened from now on are not cached. It confirms
+with "delayed".
+The caller unmounts the directory, then closes standard input, and it ends.
 """
 import ctypes
 import os
@@ -25,7 +25,7 @@ ENOENT, ENOSYS = 2, 38
 
 
 class Store:
-    """What is in the file."""
+    """The content of the file."""
 
     def __init__(self):
         self.data = bytearray(SIZE)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A guest whose exits are known: each vCPU writes N times to a device that nobody is (x86: a port,
- * in real mode; arm64: an address), and then halts (arm64: switches itself off). That is N times
- * KVM_EXIT_IO (KVM_EXIT_MMIO) and once KVM_EXIT_HLT (KVM_EXIT_SYSTEM_EVENT).
+ * A guest whose exits are known: each vCPU writes N times to a device that does not exist (x86: a
+ * port, in real mode; arm64: an address), and then halts (arm64: switches itself off). That is N
+ * times KVM_EXIT_IO (KVM_EXIT_MMIO) and once KVM_EXIT_HLT (KVM_EXIT_SYSTEM_EVENT).
  *
  *   guest [-w] [-k] [-q] [-v VCPUS] [-c CPU] [-name NAME] N
  *
@@ -203,7 +203,7 @@ static void run_all(int vm, struct vcpu *vcpus, unsigned int n, uint32_t n_write
 	/* One after the other: two at once hang a kernel whose SVM is emulated (QEMU 7.2, 2 CPUs).
 	 */
 	for (unsigned int i = 0; i < n; i++) {
-		/* Not before: arm64's SYSTEM_OFF stops all that there are. */
+		/* Not before: arm64's SYSTEM_OFF stops all vCPUs. */
 		set_registers(vm, vcpus[i].fd, n_writes);
 		if (pthread_create(&vcpus[i].thread, NULL, run_vcpu, &vcpus[i]))
 			die("pthread_create");

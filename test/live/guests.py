@@ -7,17 +7,17 @@ from iotest import Held, have_kvm, need_no_other_guest, skip
 
 GUEST = os.environ.get("GUEST", "")
 
-# A write: its event, its exit to user space, the reasons that its exit from the guest can have.
-# The end: its exit to user space, and the same. Another event, how many of it there are of which: BESIDE is
-# BESIDE_EACH for each BESIDE_OF. The counter of writes in debugfs.
+# A write: its event, its exit to user space, the possible reasons of its exit from the guest.
+# The guest's end: its exit to user space, the possible reasons of its exit from the guest.
+# OTHER is an event that happens OTHER_EACH times with each event OTHER_OF. The counter of writes in debugfs.
 if os.uname().machine == "aarch64":
     WRITE, WRITTEN, WRITE_EXITS = "kvm_mmio", "MMIO", ("kvm_exit(DABT_LOW)",)
     ENDED, END_EXITS = "SYSTEM_EVENT", ("kvm_exit(HVC64)",)
-    BESIDE, BESIDE_EACH, BESIDE_OF, DEBUGFS_WRITES = "kvm_guest_fault", 1, WRITE, "mmio_exit_user"
+    OTHER, OTHER_EACH, OTHER_OF, DEBUGFS_WRITES = "kvm_guest_fault", 1, WRITE, "mmio_exit_user"
 else:
     WRITE, WRITTEN, WRITE_EXITS = "kvm_pio", "IO", ("kvm_exit(io)", "kvm_exit(IO_INSTRUCTION)")
     ENDED, END_EXITS = "HLT", ("kvm_exit(hlt)", "kvm_exit(HLT)")
-    BESIDE, BESIDE_EACH, BESIDE_OF, DEBUGFS_WRITES = "kvm_fpu", 2, "kvm_userspace_exit", "io_exits"
+    OTHER, OTHER_EACH, OTHER_OF, DEBUGFS_WRITES = "kvm_fpu", 2, "kvm_userspace_exit", "io_exits"
 WRITTEN, ENDED = f"kvm_userspace_exit({WRITTEN})", f"kvm_userspace_exit({ENDED})"
 
 

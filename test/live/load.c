@@ -338,7 +338,7 @@ static int compare_u64(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* What ends a job of buffered writes.  Returns 0 or an errno. */
+/* The fsync, or the like, that ends a job of buffered writes.  Returns 0 or an errno. */
 static int after_job(const struct job *job, int fd)
 {
 	const unsigned int flags =
@@ -412,7 +412,7 @@ static void run_job(const struct options *options, const struct job *job, uint64
 	free(took_ns);
 }
 
-/* The report is one write, so that those of several processes do not mix. */
+/* The report is one write, so that reports of several processes do not mix. */
 static void write_report(const struct options *options, const char *line, size_t length)
 {
 	int fd = STDOUT_FILENO;
@@ -538,7 +538,7 @@ static void usage(FILE *out)
 	    "  -F  the I/O in equal parts in N children, one after the other\n"
 	    "  -i  each of them gets that number; -N  each gets a name of its own: NAME-0, NAME-1 ...\n"
 	    "  -e  go on after an I/O that failed or was short, and count it\n"
-	    "  -s  pause after each I/O; -b  compute before each for so long\n"
+	    "  -s  pause after each I/O; -b  compute before each, for this time\n"
 	    "      (none of -e, -s and -b goes with -q)\n"
 	    "  -x  end with that status; -X  end by that signal\n"
 	    "  -R  append the report to FILE, not standard output\n"

@@ -76,8 +76,11 @@ class TestSubcommands(EmptyRoot):
         self.assertEqual([(row["comm"], row["bytes"]) for row in result.rows],
                          [("writer", SIZE)] * WRITES)
 
-    def test_all_are_tried(self):
-        self.assertEqual([name for name in subcommands() if not hasattr(self, f"test_{name}")], [])
+    def test_others(self):
+        """Subcommands that have no test of their own here."""
+        for name in subcommands():
+            if not hasattr(self, f"test_{name}"):
+                self.traced(name, "--json", "0.3")
 
     def test_kvm(self):
         if not have_kvm():
@@ -97,7 +100,7 @@ class TestSubcommands(EmptyRoot):
 
 class TestItself(EmptyRoot):
     def test_nothing_else_is_there(self):
-        """Not even what a program that is linked to libraries would need to start."""
+        """The root lacks even the dynamic loader, so a program with shared libraries cannot start."""
         with self.assertRaises(subprocess.CalledProcessError):
             run(*self.prefix, "/bin/true")
         result = iotrace("--version", prefix=self.prefix)

@@ -10,6 +10,7 @@ import tempfile
 import unittest.mock
 
 import iotest
+import tracing
 from iotest import MIB, LiveTest, NewLoopDisk, Result, main, retries, tried
 
 
@@ -28,7 +29,7 @@ class TestAssertions(LiveTest):
             check(*args, **options)
 
     def test_no_rows(self):
-        """Whatever is reported as lost: seeing nothing at all is no success."""
+        """A run without rows fails the assertions, even if it reports all events as lost."""
         for want in (40, 64, 4000):
             with self.subTest(want=want):
                 self.fails(self.assert_counts, result_of([], no_end=want), {"read": want})
@@ -58,7 +59,7 @@ class TestAssertions(LiveTest):
 
 
 class TestMadeAgain(LiveTest):
-    """Of tests that fail: only what iotrace reported is a reason to make one again."""
+    """A failed test is repeated only for a reason that iotrace reported."""
 
     def outcome(self, part, hidden=0, skipping=False, reads_all=True):
         class Failing(LiveTest):
@@ -134,10 +135,10 @@ class TestMadeAgain(LiveTest):
 
 
 class TestTracer(LiveTest):
-    """Of an iotrace that ends at once, and of one that says nothing."""
+    """Tracer's errors for an iotrace that ends at once, and for one that prints nothing."""
 
     def start(self, program, timeout, status):
-        with unittest.mock.patch.object(iotest, "IOTRACE", "sh"), \
+        with unittest.mock.patch.object(tracing, "IOTRACE", "sh"), \
                 self.assertRaisesRegex(AssertionError, f"(?s)start: status {status}\n.*complaint"):
             iotest.Tracer("-c", f"echo complaint >&2; {program}", timeout=timeout)
 
@@ -146,7 +147,7 @@ class TestTracer(LiveTest):
         for program, status in (("exit 1", 1), ("exit 0", 0),
                                 ("exec >&- 2>&-; sleep 0.3; exit 1", 1)):
             with self.subTest(program=program), \
-                    unittest.mock.patch.object(iotest, "patience", lambda seconds: seconds):
+                    unittest.mock.patch.object(tracing, "patience", lambda seconds: seconds):
                 self.start(program, 3600, status)
 
     def test_says_nothing(self):
@@ -193,7 +194,7 @@ class TestNewLoopDisk(LiveTest):
         self.assertEqual(os.listdir(NewLoopDisk.MARKS), [])
 
     def test_left_over_in_use(self):
-        """Somebody else has found it unused, and uses it."""
+        """A device that a killed test left and another program uses now is not removed."""
         name = self.kill_with_disk()
         iotest.run("losetup", "-d", f"/dev/{name}")
         with tempfile.NamedTemporaryFile() as file:
@@ -211,7 +212,7 @@ class TestNewLoopDisk(LiveTest):
         self.assertEqual(self.numbers_there(), [])
 
     def test_of_others(self):
-        """Which is not in use, for all that can be seen."""
+        """A loop device that others made is left alone, even if it does not seem to be in use."""
         with open("/dev/loop-control", "rb") as control:
             iotest.fcntl.ioctl(control, NewLoopDisk.LOOP_CTL_ADD, self.numbers[0])
             try:

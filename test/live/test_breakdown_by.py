@@ -9,6 +9,7 @@ import unittest
 import unittest.mock
 
 import iotest
+import workloads
 from iotest import (MIB, Delta, LiveTest, Load, LoopDisk, Throttle, Tracer, add_up, cleanup, each_way,
                     forced, iotrace, list_hooks, main, read_text, run_loads, unseen, wait_until, write_text)
 
@@ -64,7 +65,7 @@ class UserLoad(Load):
         program = shutil.copy(iotest.LOAD, folder.name)
         os.chmod(program, 0o755)
         prefix = ("setpriv", f"--reuid={self.UID}", "--clear-groups")
-        with unittest.mock.patch.object(iotest, "LOAD", program):
+        with unittest.mock.patch.object(workloads, "LOAD", program):
             super().__init__(*jobs, prefix=prefix, **options)
 
 
@@ -133,7 +134,7 @@ class TestBlk(ByTest):
         return want
 
     def own_rows(self, result, columns, loads, groups):
-        """Of the machine's rows those of the loads."""
+        """The rows of the loads, without the machine's other rows."""
         values = {
             "disk": {disk.name for disk, _ in loads}, "pid": {load.pid for _, load in loads},
             "comm": {load.name for _, load in loads}, "cgroup": set(groups.values()),
@@ -193,7 +194,7 @@ class TestBlk(ByTest):
         self.assertEqual({row["user"] for row in results["unit,user"].rows}, {"root"})
 
     def test_filters(self):
-        """--by beside -p, -d, --cgroup and -- COMMAND."""
+        """--by together with -p, -d, --cgroup and -- COMMAND."""
         with Cgroup("filter") as group, LoopDisk(64 * MIB) as first, LoopDisk(64 * MIB) as second:
             loads = [Load("read", 300, KIB4, first.path, name="in", options=["-r"], group=group),
                      Load("read", 200, KIB4, first.path, name="out", options=["-r"]),
@@ -244,7 +245,7 @@ class TestBlk(ByTest):
                 self.assertEqual(results["process"].hooks(), way)
 
     def test_no_room(self):
-        """What finds no room is (other): nothing is lost, and no key has too much."""
+        """Keys that do not fit are counted as (other): nothing is lost, and no key gets another's I/O."""
         with LoopDisk(64 * MIB) as first, LoopDisk(64 * MIB) as second:
             loads = crowd(first, second)
             options = {n: ("-T", "blk", "-d", first.name, "--by", "process,disk", "--map-size",
@@ -371,12 +372,12 @@ class TestCalls(ByTest):
             self.check_self(result)
 
     def assert_near(self, got, want, lost):
-        """Equal, but for what the kernel skipped and the runs reported."""
+        """Equal, except for events that the kernel skipped and the runs reported."""
         self.assertLessEqual({key for key in got.keys() | want.keys()
                               if abs(got.get(key, 0) - want.get(key, 0)) > lost}, set(), (got, want))
 
     def check_self(self, result):
-        """The time of the system calls of a key is that of its rows in all layers."""
+        """For each key, the self times of all layers add up to the time of its system calls."""
         key = [column for column in ("pid", "disk", "cgroup") if column in result.rows[0]]
         for labels in {tuple(row[column] for column in (*key, "op")) for row in result.rows}:
             rows = [row for row in result.rows if row["io"] != "async" and

@@ -130,7 +130,7 @@ class TestDisks(LiveTest):
             both = "+".join(sorted((one.name, two.name)))
             self.check(settle(directory), [one.name, two.name], both, other.name)
             note = iotest.iotrace("breakdown", "-T", "syscall", "--json", "-d", two.name, "--", "true")
-        self.assertIn(f"-d {two.name} includes all calls on btrfs of several disks: {both}",
+        self.assertIn(f"-d {two.name} includes all calls on btrfs file systems with several disks: {both}",
                       note.meta["notes"])
 
     def test_overlay(self):
@@ -182,16 +182,16 @@ class TestDisks(LiveTest):
             self.check(f"{merged}/file", [disk.name], disk.name, other.name)
 
     def test_volume(self):
-        """As of LVM: a file system on a device on the disk."""
+        """As with LVM: a file system on a dm device on the disk."""
         with LoopDisk(128 * MIB) as disk, LoopDisk(MIB) as other, \
                 stacked(disk, "linear %s 0") as (path, name), mounted(path) as directory:
             self.check(settle(directory), [disk.name, name], name, other.name)
             note = iotest.iotrace("breakdown", "-T", "syscall", "--json", "-d", disk.name, "--", "true")
-        self.assertIn(f"-d {disk.name} includes calls on {name}, stacked on it, whichever of their "
-                      "disks they use", note.meta["notes"])
+        self.assertIn(f"-d {disk.name} includes all calls on {name} (stacked on it), even if they "
+                      "use their other disks", note.meta["notes"])
 
     def test_encrypted_volume(self):
-        """As of LUKS."""
+        """As with LUKS: a file system on an encrypted dm device."""
         with LoopDisk(128 * MIB) as disk, LoopDisk(MIB) as other, \
                 stacked(disk, f"crypt aes-xts-plain64 {'5a' * 32} 0 %s 0") as (path, name), \
                 mounted(path) as directory:

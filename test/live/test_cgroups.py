@@ -5,6 +5,8 @@ import contextlib
 import os
 import signal
 import subprocess
+import tempfile
+import unittest
 
 from iotest import (MIB, Delta, LiveTest, Load, LoopDisk, Throttle, Tracer, Zram, add_up, each_way,
                     forced, iotrace, main, mounted, patience, read_text, run_load, settled, state_of, wait_until,
@@ -56,20 +58,24 @@ class CgroupTest(LiveTest):
     def cgroup(self, path=""):
         return f"{self.name}/{path}" if path else self.name
 
+    @staticmethod
+    def write(disk, count, group):
+        run_load("write", count, KIB4, disk.path, name="grouped", options=["-r"], group=group)
+
 
 class TestFilter(CgroupTest):
-    """Direct writes: 40 in the group, 30 in one below it that is made while we trace, 20 in one
-    below that; 50 in one beside it, 60 in none."""
+    """Direct writes: 40 in group a, 30 in a/later, made while we trace, 20 in a/later/deep; and not to be
+    counted, 50 in group ab and 60 in no group."""
 
     WANTED, ALL = 90, 200
 
     def run_groups(self, *args, prefix):
         with LoopDisk(64 * MIB) as disk:
-            inside, beside = self.group("a"), self.group("ab")
+            inside, outside = self.group("a"), self.group("ab")
             with Delta(disk.name) as delta, \
                     Tracer(*args, "--json", "-d", disk.name, "--cgroup", prefix) as tracer:
                 self.write(disk, 40, inside)
-                self.write(disk, 50, beside)
+                self.write(disk, 50, outside)
                 self.write(disk, 60, None)
                 self.write(disk, 30, self.group("a/later"))
                 self.write(disk, 20, self.group("a/later/deep"))
@@ -78,10 +84,6 @@ class TestFilter(CgroupTest):
         self.assert_no_loss(result, of=self.WANTED)
         self.assertEqual(delta["writes"], self.ALL)
         return result
-
-    @staticmethod
-    def write(disk, count, group):
-        run_load("write", count, KIB4, disk.path, name="grouped", options=["-r"], group=group)
 
     def test_top(self):
         for name in (self.cgroup("a"), f"/{self.cgroup('a')}/"):
@@ -107,8 +109,14 @@ class TestFilter(CgroupTest):
 
     def test_gone_before_drained(self):
         """A group that was made, used and removed between two drains has its name."""
-        for args in (("top", "--cgroup-owner"), ("breakdown", "-T", "blk", "--by", "cgroup"),
-                     ("breakdown", "--by", "cgroup"), ("stack", "--by", "cgroup")):
+        self.check_gone(("top", "--cgroup-owner"), ("breakdown", "-T", "blk", "--by", "cgroup"),
+                        ("stack", "--by", "cgroup"))
+
+    def test_gone_before_drained_table(self):
+        self.check_gone(("breakdown", "--by", "cgroup"))
+
+    def check_gone(self, *runs):
+        for args in runs:
             with self.subTest(args=args), LoopDisk(16 * MIB) as disk, \
                     Tracer(*args, "--json", "-d", disk.name) as tracer:
                 tracer.process.send_signal(signal.SIGSTOP)
@@ -137,7 +145,7 @@ class TestFilter(CgroupTest):
         return True
 
     def test_bios(self):
-        """Of a disk that has no requests."""
+        """--cgroup with --bio, on a disk that has no requests."""
         with Zram() as disk, Tracer("top", "--bio", "--json", "-d", disk.name, "--cgroup",
                                     self.cgroup()) as tracer:
             self.write(disk, 14, self.group("a/deep"))
@@ -186,7 +194,7 @@ class TestFilter(CgroupTest):
         self.assertEqual(sum(row["write_bytes"] for row in result.rows), self.WANTED * KIB4)
 
     def test_with_process(self):
-        """Both filters: what passes both."""
+        """-p together with --cgroup: only I/O that passes both filters is counted."""
         with LoopDisk(64 * MIB) as disk:
             inside = self.group("a")
             loads = [Load("write", count, KIB4, disk.path, name="both", options=["-r"], group=group)
@@ -203,7 +211,7 @@ class TestFilter(CgroupTest):
 
 
 class TestNames(CgroupTest):
-    """What a group may be called."""
+    """The names by which --cgroup finds a group."""
 
     def assert_found(self, path, names):
         group = self.group(path)
@@ -222,7 +230,7 @@ class TestNames(CgroupTest):
                           [f"{self.name}-x.service", f"{self.name}\\x2dx.service"])
 
     def test_users_own(self):
-        """What a user makes below his service manager, or a service in its cgroup, is not the system's of that name."""
+        """A unit or container in a user's or a service's cgroup is not mistaken for the system's of the same name."""
         unit, container, user = f"pg-{os.getpid()}.service", f"web{os.getpid()}", "user@1000.service"
         groups = {(unit, "-"): (10, unit), (f"{user}/{unit}", "-"): (200, f"{user}/app.slice/{unit}"),
                   ("ci.service", "-"): (30, f"ci.service/{unit}"),
@@ -274,7 +282,7 @@ class TestNames(CgroupTest):
                          [("contained", inner[len(self.root):], 12)])
 
     def test_pod_of_many(self):
-        """One that has no cgroup of its own: each of its containers has one."""
+        """A pod without a cgroup of its own: its containers have one each."""
         uid = UID + format(os.getpid() & 0xffff, "04x")
         groups = [self.group(f"kubepods-pod{uid}.slice:cri-containerd:{ID}{i:08x}")
                   for i in range(3)]
@@ -301,11 +309,55 @@ class TestNames(CgroupTest):
             self.group(f"{group}/{self.name}.service")
         result = iotrace("top", "--cgroup", f"{self.name}.service")
         self.assertEqual(result.status, 2, result)
-        self.assertIn("not the name of one", result.err)
+        self.assertIn("names several cgroups", result.err)
+
+
+class HybridTest(CgroupTest):
+    """Both v1's blkio hierarchy and cgroup2, as on systemd's hybrid machines: blkio is charged for I/O."""
+
+    def setUp(self):
+        if "IOTRACE_TEST_KERNEL" in os.environ:
+            folder = tempfile.mkdtemp()
+            self.addCleanup(os.rmdir, folder)
+            try:
+                subprocess.run(["mount", "-t", "cgroup", "-o", "blkio", "none", folder], check=True)
+            except subprocess.CalledProcessError:
+                self.skipTest("blkio is cgroup2's: it has the controller io")
+            self.addCleanup(subprocess.run, ["umount", folder], check=True)
+        super().setUp()
+        if not self.is_v1:
+            self.skipTest("v1 has no hierarchy of blkio, and it would be the whole machine's")
+        self.other = Throttle._mount("cgroup2", None)  # pylint: disable=protected-access
+        self.assertTrue(self.other)
+
+
+@unittest.skipUnless("IOTRACE_TEST_KERNEL" in os.environ, "a machine is hybrid, or is not: TestFilter")
+class TestHybrid(HybridTest, TestFilter):
+    pass
+
+
+class TestNotMounted(HybridTest):
+    def test_cgroup2_is_not_taken(self):
+        """cgroup2's groups have other ids: they are not mistaken for ids of blkio."""
+        os.mkdir(f"{self.other}/{self.name}")
+        self.addCleanup(os.rmdir, f"{self.other}/{self.name}")
+        away = ("unshare", "-m", "--propagation", "private", "sh", "-c", 'umount "$0" && exec "$@"',
+                self.root)
+        for args in (("top", "0.1", "1"), ("breakdown", "-T", "syscall", "0.1", "1"), ("stack", "-D", "0.1")):
+            self.assert_one_line(iotrace(*args, "--cgroup", self.name, prefix=away), 3,
+                                 "the hierarchy of cgroups is not mounted")
+        with LoopDisk(16 * MIB) as disk, \
+                Tracer("top", "--cgroup-owner", "--json", "-d", disk.name, prefix=away) as tracer:
+            group = self.group("a")
+            number = os.stat(group.path).st_ino
+            self.write(disk, 30, group)
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assertEqual(add_up(result.rows, "cgroup", "io"), {f"cgroup:{number}": 30})
 
 
 class TestWriteback(CgroupTest):
-    """What a kernel thread writes back counts for the group that dirtied the pages."""
+    """Write-back by a kernel thread is counted for the group that dirtied the pages."""
 
     SIZE = 16 * MIB
 
@@ -325,7 +377,7 @@ class TestWriteback(CgroupTest):
 
     def test_counted_for_writer(self):
         with LoopDisk(128 * MIB) as disk, mounted(disk.path) as directory:
-            inside, beside = self.group("a/deep"), self.group("b")
+            inside, outside = self.group("a/deep"), self.group("b")
             write_text(f"{self.own.path}/a/cgroup.subtree_control", "+io +memory")
             with Delta(disk.name) as delta, \
                     Tracer("breakdown", "-T", "blk", "--json", "-d", disk.name, "--by", "cgroup",
@@ -333,7 +385,7 @@ class TestWriteback(CgroupTest):
                     Tracer("top", "--json", "--cgroup-owner", "-d", disk.name, "--cgroup",
                            self.cgroup("a"), "0.2") as tracer:
                 self.dirty(inside, f"{directory}/one", self.SIZE)
-                self.dirty(beside, f"{directory}/two", self.SIZE // 2)
+                self.dirty(outside, f"{directory}/two", self.SIZE // 2)
                 os.sync()
                 settled(disk.name)
                 result, groups = tracer.stop(), by_group.stop()

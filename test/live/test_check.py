@@ -7,13 +7,14 @@ import subprocess
 from iotest import (IOTRACE, KERNEL_FS, NOT_MOUNTED, LiveTest, iotrace, list_hooks, main, patience,
                     read_text, subcommands)
 
-# What a run needs for all events that --check has tried, and to end soon.
+# What a run needs for all events that --check has tried, and to end soon; of the others that is:
+PLAIN = ["0.2", "1"]
 RUNS = {
     "virtio": ["-x", "0.2", "1"],
     "top": ["--bio", "--cgroup-owner", "0.2", "1"],
-    "breakdown": ["0.2", "1"],
     "stack": ["-K", "-D", "0.2"],
     "slow": ["--bio", "-K", "0.2", "1"],
+    "stuck": [],
     "kvm": ["-t", "-x", "1", "1"],
 }
 LOCKDOWN = "/sys/kernel/security/lockdown"
@@ -51,10 +52,10 @@ class TestCheck(LiveTest):
                 self.assertTrue(works != "no" or not subcommand["hooks"])
 
     def test_hooks_of_runs(self):
-        """The hooks are those of the metadata of a run."""
-        self.assertEqual(list(RUNS), subcommands())
-        for name, args in RUNS.items():
+        """--check reports the same hooks as the metadata of a run."""
+        for name in subcommands():
             with self.subTest(name=name):
+                args = RUNS.get(name, PLAIN)
                 missing = " ".join(m["option"] for m in self.subcommands[name]["missing"])
                 args = [arg for arg in args if arg not in missing.split()]
                 if name == "kvm" and "-t" not in args:
@@ -93,14 +94,15 @@ class TestCheck(LiveTest):
 
     @staticmethod
     def listed(name):
-        """Of the subcommands that have a list on this machine."""
+        """The hooks of a subcommand; empty if it has no list on this machine."""
         try:
             return list_hooks(name, *(["-T", "blk"] if name == "breakdown" else []))
         except AssertionError:
             return []
 
     def test_text(self):
-        """The same as text; the hooks that were passed over with -v only."""
+        """The same as text; a line for each subcommand, and each thing that is missing; the hooks
+        and the capabilities with -v only."""
         words = {"yes": "works", "in_part": "works in part", "no": "does not work"}
         for args in ([], ["-v"]):
             done = iotrace("--check", *args, timeout=60)
@@ -108,14 +110,19 @@ class TestCheck(LiveTest):
             for name, subcommand in self.subcommands.items():
                 self.assertRegex(done.out, rf'(?m)^{name} +{words[subcommand["works"]]}(:|$)')
                 for hook in subcommand["hooks"]:
-                    self.assertIn(f'    {hook["event"]}: {hook["kind"]}:{hook["target"]}\n',
-                                  done.out)
+                    line = f'    {hook["event"]}: {hook["kind"]}:{hook["target"]}\n'
+                    self.assertEqual(line in done.out, bool(args), line)
                 for hook in subcommand["passed_over"]:
                     line = f'{hook["event"]}: not {hook["kind"]}:{hook["target"]}: '
                     self.assertEqual(line in done.out, bool(args), line)
+            self.assertEqual("capabilities kept" in done.out, bool(args))
+            if not args:
+                gaps = sum(len(s["missing"]) for s in self.subcommands.values())
+                self.assertEqual(done.out.count("\n"), 2 + len(MACHINE) + 1 +
+                                 len(self.subcommands) + gaps + 2)
 
     def test_closed_pipe(self):
-        """Who reads no further is no reason to die by a signal, nor is the verdict another one."""
+        """A closed pipe does not kill it by a signal, and the exit status stays the same."""
         read, write = os.pipe()
         os.close(read)
         with os.fdopen(write, "wb") as closed:
@@ -130,7 +137,7 @@ class TestCheck(LiveTest):
 
 
 class TestPrivilege(LiveTest):
-    def test_nobody(self):
+    def test_without_privileges(self):
         done = self.as_nobody("--check")
         self.assertEqual((done.status, done.err), (3, ""))
         self.assertRegex(done.out, r"(?m)^privileges +no: .*root")
@@ -164,7 +171,7 @@ class TestPrivilege(LiveTest):
             self.assertIn("ulimit -n", why["hint"])
 
     def test_not_mounted(self):
-        """Not needed, but for whoever may not open them without."""
+        """The kernel's file systems need not be mounted, except for users who may not open them unmounted."""
         for kind in KERNEL_FS:
             if f"{kind}\n" not in read_text("/proc/filesystems"):
                 self.skipTest(f"this kernel has no {kind}")

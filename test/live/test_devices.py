@@ -90,7 +90,7 @@ class NullDisk(Disk):
 
 
 class MappedDisk(Disk):
-    """A device-mapper device upon other disks; table: lines with {0}, {1} for their paths."""
+    """A device-mapper device on other disks; table: lines with {0}, {1} for their paths."""
 
     def __init__(self, target, disks, table):
         self._module, self._disks, self._table = f"dm_{target}", disks, table
@@ -110,7 +110,7 @@ class MappedDisk(Disk):
         return self
 
     def reload(self, *lines):
-        """Another table takes the place of this one; the disk may be in use."""
+        """Replaces the table; the disk may be in use."""
         table = "\n".join(lines).format(*[disk.path for disk in self._disks])
         subprocess.run(["dmsetup", "load", self._mapped], input=table, text=True, check=True)
         run("dmsetup", "resume", "--noudevsync", self._mapped)
@@ -233,7 +233,7 @@ class DeviceTest(LiveTest):
 
 
 class DriverTests:
-    """What every request-based driver has to pass; disk() gives a disk of it."""
+    """The tests for every request-based driver; disk() returns a disk of the driver."""
 
     def test_counts(self):
         with self.disk() as disk:
@@ -253,7 +253,7 @@ class TestNvme(DriverTests, DeviceTest):
         return contextlib.nullcontext(scratch_disk("nvme"))
 
     def test_two_namespaces(self):
-        """Of two disks behind one controller the one that was asked for."""
+        """-d of one of two disks behind one controller counts that one only."""
         first, second = scratch_disk("nvme"), scratch_disk("nvme", 1)
         loads = [Load("read", 400, KIB4, first.path, name="first", options=["-r", "-q", 4]),
                  Load("read", 300, KIB4, second.path, name="second", options=["-r", "-q", 4])]
@@ -304,7 +304,7 @@ class TestNullBlk(DriverTests, DeviceTest):
                 self.assertLessEqual(row["max_ns"], truth["max_ns"])
 
     def assert_time(self, total_ns, truth):
-        """Not less than the timers took, and not more than the workload saw."""
+        """The time is at least the timers' delay, and at most what the workload measured."""
         self.assertGreaterEqual(total_ns, truth["count"] * 20 * MS)
         self.assertLess(total_ns, truth["total_ns"])
 
@@ -380,7 +380,7 @@ class TestArrays(BioTest):
             self.check_bytes(disk, self.crowd(disk))
 
     def check_legs(self, level, count, each_write):
-        """What the legs get, by requests, while the array is watched by bios."""
+        """Traces the legs by requests, and at the same time the array by bios."""
         legs = self.loops(count)
         with ArrayDisk(level, legs) as disk, contextlib.ExitStack() as stack:
             tracers = [stack.enter_context(Tracer("top", "--json", "-d", leg.name, "0.5"))

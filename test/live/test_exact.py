@@ -18,10 +18,11 @@ import tempfile
 import time
 import unittest
 
-from iotest import (MIB, SCALE, STRICT, Delta, LiveTest, Load, LoopDisk, MappedArray, NewLoopDisk,
+from iotest import (MIB, SCALE, SLOW, Delta, LiveTest, Load, LoopDisk, MappedArray, NewLoopDisk,
                     Tracer, Zram, add_up, by_fields, disk_of, diskstats, each_way, forced,
-                    has_backups, hidden_ends, iotrace, list_hooks, main, mounted, read_text,
-                    run_load, run_loads, settled, slow_disk, state_of, wait_until)
+                    has_spares, iotrace, list_hooks, main, make_read_only, mounted,
+                    read_text, run_load, run_loads, settled, slow_disk, state_of, wait_until,
+                    writable)
 
 KIB4 = 4096
 DEAF = os.environ.get("IOTRACE_DEAF", "")
@@ -61,8 +62,9 @@ class Iocb(ctypes.Structure):
                 ("reserved", ctypes.c_uint64), ("flags", ctypes.c_uint32), ("resfd", ctypes.c_uint32)]
 
 
-def write_at_once(writes):
-    """Direct writes of 4 KiB, [(path, offset)], in one io_submit(), so that they are merged if they can be."""
+def write_at_once(writes, times=1):
+    """Direct writes of 4 KiB, [(path, offset)], in one io_submit() each time, so that they are merged if they
+    can be."""
     setup, destroy, getevents, submit = (206, 207, 208, 209) if platform.machine() == "x86_64" else (0, 1, 4, 2)
     syscall, n = ctypes.CDLL(None, use_errno=True).syscall, len(writes)
     page, context = mmap.mmap(-1, KIB4), ctypes.c_ulong()
@@ -76,10 +78,11 @@ def write_at_once(writes):
         assert syscall(setup, n, ctypes.byref(context)) == 0, os.strerror(ctypes.get_errno())
         stack.callback(syscall, destroy, context)
         pointers = (ctypes.POINTER(Iocb) * n)(*map(ctypes.pointer, cbs))
-        assert syscall(submit, context, ctypes.c_long(n), pointers) == n, os.strerror(ctypes.get_errno())
-        events = (ctypes.c_int64 * 4 * n)()
-        assert syscall(getevents, context, ctypes.c_long(n), ctypes.c_long(n), events, None) == n
-        assert [event[2] for event in events] == [KIB4] * n, list(map(list, events))
+        for _ in range(times):
+            assert syscall(submit, context, ctypes.c_long(n), pointers) == n, os.strerror(ctypes.get_errno())
+            events = (ctypes.c_int64 * 4 * n)()
+            assert syscall(getevents, context, ctypes.c_long(n), ctypes.c_long(n), events, None) == n
+            assert [event[2] for event in events] == [KIB4] * n, list(map(list, events))
 
 
 def slots_total(row):
@@ -114,7 +117,7 @@ class TestTop(LiveTest):
         self.assertLessEqual(len(result.intervals) - 2, length / 0.2)
 
     def test_requests_without_a_place(self):
-        """Of all requests two have their entries in the array, the others in the hash map."""
+        """Only two requests have their entries in the array, all others in the hash map."""
         self.check_crowd(0.3, "--map-size", "places=2")
 
     def test_every_hook_alternative(self):
@@ -211,7 +214,7 @@ class TestBreakdown(LiveTest):
         self.assertLessEqual(row["total_ns"], sum((s["hi"] + 1) * s["count"] for s in slots))
 
     def test_requests_without_a_place(self):
-        """As for top, which enters them at their submission; here they are at their issue."""
+        """The same as for top, but requests are entered at their issue, not at their submission."""
         self.check_crowd(0.3, "--map-size", "places=2")
 
     def test_json_full_speed(self):
@@ -298,7 +301,7 @@ class TestInterrupted(LiveTest):
         with LoopDisk(64 * MIB) as disk, Tracer(*args, "-d", disk.name, "--json", "600") as tracer:
             os.kill(tracer.pid, signal.SIGSTOP)  # so that it does not empty them meanwhile
             self.assertTrue(wait_until(lambda: state_of(tracer.pid) == "T"))
-            preempted = has_backups(tracer.pid)
+            preempted = has_spares(tracer.pid)
             with MappedArray(tracer.pid, array) as counters:
                 every = range(counters.entries)
                 for i in every if marked else ():
@@ -314,7 +317,7 @@ class TestInterrupted(LiveTest):
         return result.rows, counted, preempted
 
     def assert_times(self, row):
-        """They are in the slots, add up to the total, and the maximum is in the last slot."""
+        """All times are in the slots, agree with the total, and the maximum is in the last slot."""
         self.assertEqual(sum(slot["count"] for slot in row["slots"]), row["count"])
         self.assertGreaterEqual(row["total_ns"], sum(slot["lo"] * slot["count"] for slot in row["slots"]))
         self.assertLessEqual(row["total_ns"], sum(slot["hi"] * slot["count"] for slot in row["slots"]))
@@ -395,7 +398,7 @@ class TestBalance(LiveTest):
         self.assertEqual(result.losses, {"no_end": 600})
 
     def test_disk_that_is_gone(self):
-        """What it had is not forgotten: losses of others would be hidden by as many."""
+        """The counts of a removed disk stay: otherwise as many losses of other disks would be hidden."""
         with LoopDisk(64 * MIB) as other, self.deaf("1") as tracer:
             with NewLoopDisk(64 * MIB) as disk:
                 run_load("read", 5000, KIB4, disk.path, options=["-q", 4])
@@ -405,67 +408,6 @@ class TestBalance(LiveTest):
             settled(other.name)
             result = tracer.stop()
         self.assertGreaterEqual(result.losses["no_end"], 5800)  # and what other disks had
-
-
-class TestUnseenEnds(LiveTest):
-    """Some kernels run no program for what completes on top of pid 1 (docs/KERNEL-NOTES.md).
-
-    Here pid 1 is woken all the time, so that it happens within some ten thousand I/Os. The empty
-    request of an fsync is never issued: that its end was not seen must be found all the same.
-    """
-
-    FSYNCS = 60000
-
-    def setUp(self):
-        if STRICT:
-            self.skipTest("this kernel runs a program for every completion")
-
-    @contextlib.contextmanager
-    def pid_1_awake(self):
-        waker = subprocess.Popen(["sh", "-c", "while sleep 0.01; do kill -CHLD 1; done"])
-        try:
-            yield
-        finally:
-            waker.kill()
-            waker.wait()
-
-    def fsyncs(self, *args):
-        with LoopDisk(64 * MIB, write_cache="write back") as disk, self.pid_1_awake(), \
-                Delta(disk.name) as delta, \
-                Tracer(*args, "--json", "-d", disk.name, "60") as tracer:
-            number = disk.number
-            run_load("fsync", self.FSYNCS, 0, disk.path, name="syncer", options=["-t", 4])
-            settled(disk.name)
-            result = tracer.stop()
-        self.assert_ended_well(result)
-        self.assert_no_loss(result, of=self.FSYNCS)
-        # A kernel hides what completes on top of pid 1 from all programs or from none.
-        self.assertIn(result.unseen, (0, hidden_ends.count(disk=number)))
-        self.assertEqual(delta["writes"], self.FSYNCS)
-        return result, {"sync": self.FSYNCS, "flush": delta["flushes"]}
-
-    def test_top(self):
-        result, want = self.fsyncs("top")
-        self.assertEqual(add_up(result.rows, "op", "io"), want)
-
-    def test_breakdown(self):
-        self.assert_counts(*self.fsyncs("breakdown", "-T", "blk"))
-
-    def test_queue(self):
-        self.assert_counts(*self.fsyncs("breakdown", "-T", "blk", "-Q"))
-
-    def test_process(self):
-        """-p: requests are followed from their submitter."""
-        with LoopDisk(64 * MIB, write_cache="write back") as disk, self.pid_1_awake():
-            load = Load("fsync", self.FSYNCS, 0, disk.path, name="syncer", options=["-t", 4])
-            with Delta(disk.name) as delta, \
-                    Tracer("breakdown", "-T", "blk", "--json", "-p", load.pid, "-d", disk.name,
-                           "60") as tracer:
-                run_loads(load)
-                settled(disk.name)
-                result = tracer.stop()
-        self.assert_ended_well(result)
-        self.assert_counts(result, {"sync": self.FSYNCS, "flush": delta["flushes"]})
 
 
 class TestMixed(LiveTest):
@@ -529,7 +471,6 @@ class TestMixed(LiveTest):
         # The block of a device is a page: of a larger one than is written the rest is read before.
         read = {"read": 8000 * KIB4} if mmap.PAGESIZE > KIB4 else {}
         self.assertEqual(add_up(result.rows, "op", "bytes"), {"write": 8000 * KIB4} | read)
-        self.assertEqual({row["comm"] for row in result.rows}, {"buffered"})
 
     def test_merges_in_the_scheduler(self):
         """Sequential direct writes that wait in the scheduler and are merged there."""
@@ -571,13 +512,15 @@ class TestMixed(LiveTest):
             path = os.path.join(directory, "file")
             with open(path, "wb") as file:
                 file.truncate(32 * MIB)
+            make_read_only(directory)
 
             def work():
-                run_loads(
-                    Load("syncwrite", 60, KIB4, path, "fsync", 20, 0, path, name="syncer"),
-                    Load("bufwrite", 3000, KIB4, path, "read", 2000, KIB4, path, name="mixed",
-                         options=["-r"]))
-                os.sync()
+                with writable(directory):
+                    run_loads(
+                        Load("syncwrite", 60, KIB4, path, "fsync", 20, 0, path, name="syncer"),
+                        Load("bufwrite", 3000, KIB4, path, "read", 2000, KIB4, path, name="mixed",
+                             options=["-r"]))
+                    os.sync()
             _, delta = self.trace(disk.name, work)
         self.assertGreater(delta["flushes"], 20)
         self.assertGreater(delta["writes"], 60)
@@ -629,8 +572,7 @@ class TestMixed(LiveTest):
                 with self.subTest(args=args), \
                         Tracer(*args, "--json", "-d", second, "60") as tracer:
                     with Delta(disk.partitions[0]) as merged, Delta(disk.partitions[1]) as delta:
-                        for _ in range(times):
-                            write_at_once(writes)
+                        write_at_once(writes, times)
                         settled(disk.name)
                     result = tracer.stop()
                     self.assertLess(merged["writes"], times // 2)
@@ -792,7 +734,9 @@ class TestBusyDisk(LiveTest):
             self.assertTrue(wait_until(lambda: diskstats(disk.name)["in_flight"] == 24, 30))
             result = iotrace("top", "--json", "-d", disk.name, "1", "2")
             load.kill()
-        self.assert_ended_well(result)
+        self.assertEqual(result.status, 0)
+        for line in result.err.splitlines():  # each takes longer than a second
+            self.assertRegex(line, rf"^iotrace: (?:1?\d|2[0-4]) requests in flight on {disk.name}, the oldest for .*?(, by busy)?$")
         self.assertGreater(sum(row["io"] for row in result.rows), 5)
         self.assertNotIn("no_start", result.losses)
         self.assertEqual({row["comm"] for row in result.rows}, {"busy"})
@@ -902,21 +846,24 @@ class TestProcesses(LiveTest):
 
     def test_more_than_the_map_holds(self):
         """In one long interval more processes than there are rows in the kernel, all gone."""
-        rows = int(16384 * SCALE)  # 16384 is what iotrace takes by itself
-        count = rows * 107 // 100
+        rows, parts = 1600, (900, 812)
+        loads = []
         with LoopDisk() as disk, Tracer("top", "--json", "-d", disk.name, "--map-size",
                                         f"rows={rows}", "3600") as tracer:
-            load = run_load("read", count, KIB4, disk.path, name="mayfly",
-                            options=["-r", "-F", count])
+            for count in parts:
+                loads.append(run_load("read", count, KIB4, disk.path, name="mayfly",
+                                      options=["-r", "-F", count]))
+                time.sleep(2.5 * SLOW)  # it drains each second
             result = tracer.stop()
+        count = sum(parts)
         self.assert_ended_well(result)
         self.assert_no_loss(result, of=count)
         self.assertEqual(len(result.intervals), 1)
-        self.assertEqual(load.did("read"), (count, count * KIB4))
+        self.assertEqual([load.did("read") for load in loads], [(part, part * KIB4) for part in parts])
         self.assertEqual(add_up(result.rows, ("comm", "op"), ("io", "bytes")),
                          {("mayfly", "read"): (count, count * KIB4)})
         self.assertEqual({row["pid"]: row["io"] for row in result.rows},
-                         {report["pid"]: 1 for report in load.reports})
+                         {report["pid"]: 1 for load in loads for report in load.reports})
 
     def test_name_is_escaped(self):
         """For people; programs get the name itself."""
@@ -945,17 +892,18 @@ class TestWriteback(LiveTest):
             path = os.path.join(directory, "file")
             with open(path, "wb") as file:
                 file.truncate(16 * MIB)
-            os.sync()
+            make_read_only(directory)
             with Delta(disk.name) as delta, Tracer("top", "-d", disk.name, *args, "0.2") as tracer:
-                run_load("bufwrite-dirty", 4096, KIB4, path, name="dirtier")
-                os.sync()
+                with writable(directory):
+                    run_load("bufwrite-dirty", 4096, KIB4, path, name="dirtier")
+                    os.sync()
                 settled(disk.name)
                 result = tracer.stop()
         self.assert_ended_well(result)
         return result, delta
 
     def test_marked(self):
-        """What a kernel thread writes back is marked as such, all of it, and nothing else."""
+        """All write-back by kernel threads is marked, and nothing else."""
         result, delta = self.dirty_and_sync("--json", "--cgroup-owner")
         self.assert_agrees(result.rows, delta)
         marked = [row for row in result.rows if row["writeback"]]
@@ -1021,7 +969,7 @@ class TestCommand(LiveTest):
         load = os.environ["LOAD"]
         return iotrace(*iotrace_args, "--", load, "-R", self.report, "-r", *load_args, *jobs)
 
-    def test_descendants_and_nobody_else(self):
+    def test_descendants_and_no_others(self):
         other = Load("read", 100000000, KIB4, self.disk.path, name="stranger",
                      options=["-r", "-q", 8]).go()
         result = self.run_command(["top", "--json", "-d", self.disk.name, "0.2"],
@@ -1079,7 +1027,7 @@ class TestCommand(LiveTest):
                 self.assertEqual(sum(row["io"] for row in result.rows), 10)
 
     def test_interrupt(self):
-        """SIGINT to iotrace: the rows so far are printed, the status is that of the command."""
+        """SIGINT to iotrace: it prints the rows so far, and returns the status of the command."""
         with Tracer("top", "--json", "-d", self.disk.name, "60", "--", os.environ["LOAD"], "-R",
                     self.report, "-n", "slow", "-s", "1000", "read", "100000", KIB4,
                     self.disk.path) as tracer:

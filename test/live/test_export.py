@@ -194,7 +194,10 @@ class TestCounts(LiveTest):
             self.check(export.scrape(), disk, READS)
             self.check(export.scrape(), disk, READS)  # scraping takes nothing away
             read(disk)
-            self.check(export.scrape(), disk, 2 * READS)
+            samples = export.scrape()
+            self.check(samples, disk, 2 * READS)
+            self.assertEqual(value(samples, "iotrace_events_total", collector="top"),
+                             value(samples, "iotrace_block_io_requests_total"))
             status, err = export.stop()
             self.assertEqual((status, err), (0, ""))
             self.assertFalse(os.path.exists(export.path))
@@ -230,7 +233,7 @@ class TestCounts(LiveTest):
                 self.assertGreaterEqual(counted, 2 * READS - hidden)
 
     def test_errors(self):
-        """Writes that fail, and those that do not, one by one."""
+        """Failed and successful writes are counted separately, each one."""
         with full_tmpfs() as folder, LoopDisk(backing=sparse_file(folder)) as disk, \
                 Export("top") as export:
             failed = write_blocks(disk.path, range(0, 2000, 4))
@@ -257,7 +260,8 @@ class TestCounts(LiveTest):
                                 value(samples, "iotrace_block_io_duration_seconds_sum", **of))
 
     def test_group_that_goes(self):
-        """What it did is there after its end, and not for ever. (Writes: it may read its program.)"""
+        """A group's counts stay for a while after its end, then they are dropped. (Writes, because it may also
+        read its program.)"""
         with LoopDisk() as disk, Export("cgroup", options=("--keep", "1")) as export:
             name = "iotrace_cgroup_io_requests_total"
             with Cgroup("goes") as group:
@@ -268,6 +272,28 @@ class TestCounts(LiveTest):
                 ("cgroup", group.path) in labels for _, labels in export.scrape()), 30))
             self.assertTrue(any(("cgroup", "/") in labels for _, labels in export.scrape())
                             or not value(export.scrape(), name, cgroup="/"))
+
+    def test_blame(self):
+        """What units waited for each other adds up to the time of their requests, as breakdown -Q has it."""
+        with LoopDisk() as disk, Export("blame", "queue") as export, \
+                Cgroup(f"a{os.getpid()}.service") as a, Cgroup(f"b{os.getpid()}.service") as b:
+            run_loads(*(Load("read", 5000, BLOCK, disk.path, options=["-r", "-t", 4], group=group) for group in (a, b)))
+
+            def shares():
+                return {(labels["victim"], labels["culprit"]): seconds for labels, seconds in (
+                    (dict(labels), seconds) for (name, labels), seconds in export.scrape().items()
+                    if name == "iotrace_blame_time_seconds_total") if labels["device"] == disk.name}
+
+            self.assertTrue(wait_until(lambda: len({victim for victim, _ in shares()}) == 2, 20))
+            time.sleep(2)
+            found = shares()
+            samples = export.scrape()
+        mine, other = a.path.strip("/"), b.path.strip("/")
+        for pair in ((mine, other), (other, mine), (mine, "(itself)")):
+            self.assertGreater(found.get(pair, 0), 0, found)
+        self.assertFalse([pair for pair in found if pair[1] == "(all)"])
+        queued = value(samples, "iotrace_block_queue_duration_seconds_sum", device=disk.name)
+        self.assertGreaterEqual(sum(found.values()), queued * 0.999)
 
     def test_of_itself(self):
         with LoopDisk() as disk, Export("top", "breakdown") as export:
@@ -310,7 +336,7 @@ class TestCounts(LiveTest):
         self.assertEqual(sum(of), 2000)
 
     def test_bound(self):
-        """What is beyond is there as (other); what iotrace says of itself is not beyond."""
+        """Series beyond the limit are counted as (other); iotrace's metrics about itself are always there."""
         before = iotest.read_text(BPF_STATS).strip()
         iotest.write_text(BPF_STATS, "1")
         self.addCleanup(iotest.write_text, BPF_STATS, before)
@@ -348,6 +374,7 @@ class TestCounts(LiveTest):
                 self.assertTrue(wait_until(lambda: value(
                     parse(iotest.read_text(path)), "iotrace_block_io_requests_total",
                     device=disk.name) >= READS - hidden, 10))
+                process.send_signal(signal.SIGUSR1)  # ends an interval
                 # node_exporter has names without it.
                 self.assertEqual([name for name, _ in parse(iotest.read_text(path))
                                   if not name.startswith("iotrace_")], [])
@@ -357,7 +384,7 @@ class TestCounts(LiveTest):
             self.assertEqual(os.listdir(folder), [])
 
     def test_textfile_that_cannot_be_written(self):
-        """It is told once, and written again as soon as it can be."""
+        """The error is reported once, and the file is written again as soon as possible."""
         with full_tmpfs() as folder:
             def mounted(option):
                 return subprocess.run(["mount", "-o", f"remount,{option}", folder], check=False,
@@ -380,8 +407,8 @@ class TestCounts(LiveTest):
             self.assertEqual(os.listdir(folder), [])
 
     def test_textfile_is_replaced(self):
-        """Whatever the directory's owner puts in its place: what a link leads to stays, a pipe that nobody
-        reads is no obstacle, and the next version stands there."""
+        """Whatever the directory's owner puts there, the next version replaces it: the target of a link does
+        not change, and a pipe without a reader does not block."""
         for kind in "link", "pipe", "device":
             with self.subTest(kind), tempfile.TemporaryDirectory() as folder:
                 os.chown(folder, 65534, -1)
@@ -410,7 +437,7 @@ class TestCounts(LiveTest):
                 self.assertEqual(os.listdir(folder), ["other"])
 
     def test_textfile_is_a_device(self):
-        """It would be replaced: that is not what somebody wants who names one."""
+        """A device as the text file is refused: it would be replaced by a regular file."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "null")
             os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
@@ -421,7 +448,7 @@ class TestCounts(LiveTest):
 
 class TestFunctions(NeedsFunctions, LiveTest):
     def test_hooks(self):
-        """It drains maps while it counts, and that hides calls from kprobe.multi: it takes another hook."""
+        """export drains maps while it counts, which hides calls from kprobe.multi: it uses another hook."""
         if not any(hook[1:3] == ("kprobe.multi", "vfs_read") and not hook[3]
                    for hook in iotest.list_hooks("breakdown")):
             self.skipTest("breakdown does not take kprobe.multi here either")
@@ -474,6 +501,24 @@ class TestHttp(LiveTest):
             self.assertEqual(zipped.getheader("Content-Encoding"), "gzip")
             self.assertIn(b"iotrace_build_info{", gzip.decompress(zipped.body))
 
+    def test_on_a_terminal(self):
+        """It says what it serves where; :PORT is a port of all addresses."""
+        port, (master, slave) = free_port(), os.openpty()
+        with subprocess.Popen([iotest.IOTRACE, "export", "--listen", f":{port}", "top"], stderr=slave) as process:
+            os.close(slave)
+            self.addCleanup(os.close, master)
+            said = b""
+            while not said.endswith(b"metrics\r\n"):
+                said += os.read(master, 4096)
+            self.assertEqual(said.decode().splitlines()[-1], f"iotrace: serving top at http://localhost:{port}/metrics")
+            address = socket.gethostbyname(socket.gethostname())  # not the loopback device's, if there is another
+            for host in {"127.0.0.1", "localhost", address}:
+                connection = http.client.HTTPConnection(host, port, timeout=30)
+                connection.request("GET", "/metrics", headers={"Host": "localhost"})
+                self.assertEqual(connection.getresponse().status, 200)
+                connection.close()
+            process.terminate()
+
     def test_what_there_is(self):
         with Export("top") as export:
             self.assertEqual(export.get(method="HEAD").body, b"")
@@ -501,7 +546,7 @@ class TestHttp(LiveTest):
             with socket.create_connection(("127.0.0.1", export.port)) as one, \
                     one.makefile("rb") as stream:
                 one.sendall(b"GET http://evil.example/metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                self.assertIn(b" 403 ", stream.readline())
+                self.assertIn(b" 404 ", stream.readline())
         with Export("top") as export:  # whoever may open the socket
             self.assertEqual(export.get(headers={"Host": "evil.example"}).status, 200)
 
@@ -518,12 +563,11 @@ class TestHttp(LiveTest):
                     self.assertEqual((end, body), (b"\r\n\r\n", b""))
                     self.assertTrue(head.startswith(b"HTTP/1.1 " + status), head)
                     length = re.search(rb"\r\nContent-Length: (\d+)", head)
-                    self.assertEqual(length is not None, status == b"200 OK", head)
-                    if path == "/":
-                        self.assertEqual(int(length.group(1)), len(export.get("/").body))
+                    if path != "/metrics":  # which has other counts each time
+                        self.assertEqual(int(length.group(1)), len(export.get(path).body))
 
     def test_tools(self):
-        """What Prometheus' own programs think of it."""
+        """Prometheus' own programs accept the metrics."""
         promtool = shutil.which("promtool") or os.environ.get("PROMTOOL")
         with LoopDisk() as disk, Export() as export:
             read(disk)
@@ -561,7 +605,9 @@ class TestHttp(LiveTest):
         self.assertGreater(len(queries), 8)
         for query in queries:
             for name in re.findall(r"\b(?:iotrace|process)_\w+", query):
-                self.assertTrue(name in names or name.startswith("iotrace_kvm_"), name)
+                # These have no series while no guest runs, or nothing is in flight.
+                self.assertTrue(name in names or name.startswith(("iotrace_kvm_", "iotrace_blame_", "iotrace_block_io_in_flight",
+                                                                  "iotrace_block_io_oldest_seconds")), name)
         rules = [{"record": f"q{i}", "expr": query.replace("$__rate_interval", "5m")}
                  for i, query in enumerate(queries)]
         with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
@@ -607,7 +653,8 @@ class TestHttp(LiveTest):
             self.assertEqual(export.stop()[0], 0)
 
     def test_silent(self):
-        """Who asks for nothing makes room for who does, before his time is up; who does may take a moment."""
+        """Clients that send nothing are disconnected early if others need the place; a slow request still has a
+        moment."""
         with Export("top") as export:
             silent = [export.connect() for _ in range(2 * CLIENTS)]
             for _ in range(3):
@@ -627,7 +674,7 @@ class TestHttp(LiveTest):
             self.assertEqual(export.stop(), (0, ""))
 
     def test_connect(self):
-        """Libevent leaves open what CONNECT asked for: it keeps nobody away."""
+        """CONNECT is refused, and the connection closed: other clients are served."""
         with Export("top") as export:
             stop = threading.Event()
 
@@ -651,9 +698,9 @@ class TestHttp(LiveTest):
             self.assertEqual(export.stop(), (0, ""))
 
     def test_flood(self):
-        """Who sends without end is cut off, takes no memory, and keeps nobody waiting: others who ask,
-        intervals, signals."""
-        # What is unread: a line of a body that is not wanted, or what comes while the answer is not taken.
+        """A client that sends endlessly is disconnected, takes no memory, and delays neither other clients nor
+        intervals nor signals."""
+        # It sends a line of a body that is never read, or requests whose answers it does not read.
         requests = (b"POST /metrics HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
                     b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         for request in requests:
@@ -669,7 +716,7 @@ class TestHttp(LiveTest):
                 self.assertEqual(export.stop(), (0, ""))
 
     def test_trickle(self):
-        """Who sends a byte now and then is cut off like who sends none."""
+        """A client that sends a byte now and then is disconnected, like one that sends nothing."""
         with Export("top") as export:
             ended, stop = {}, threading.Event()
 
@@ -697,7 +744,7 @@ class TestHttp(LiveTest):
             self.assertEqual(export.stop(), (0, ""))
 
     def test_no_descriptors(self):
-        """None is left for those who ask: they wait, and nothing is said or spun."""
+        """If no descriptor is left, further clients wait; there is no message and no busy loop."""
         with Export("top") as export:
             room = export.files() + 4
             resource.prlimit(export.process.pid, resource.RLIMIT_NOFILE, (room, room))
@@ -754,7 +801,7 @@ class TestHttp(LiveTest):
             self.assertLess(export.memory() - before, 1 << 20)
 
     def test_passed_socket(self):
-        """As systemd passes one: LISTEN_FDS."""
+        """A listening socket passed as systemd does it: LISTEN_FDS."""
         with socket.socket() as server:
             server.bind(("127.0.0.1", 0))
             server.listen()
@@ -801,7 +848,7 @@ scrape_configs:
         return self
 
     def query(self, expression):
-        """The value of the only series of the result; None: there is none."""
+        """The value of the only series of the result; None if it is empty."""
         url = f"http://127.0.0.1:{self.port}/api/v1/query?" + \
             urllib.parse.urlencode({"query": expression})
         try:
@@ -824,7 +871,7 @@ PROMETHEUS = os.environ.get("PROMETHEUS") or shutil.which("prometheus")
 @iotest.unittest.skipUnless(PROMETHEUS, "no prometheus (Debian's package of that name)")
 class TestPrometheus(LiveTest):
     def test_scraped(self):
-        """What a real Prometheus has is what was done; a restart of iotrace is a reset."""
+        """A real Prometheus has the numbers of the load; a restart of iotrace is a reset of its counters."""
         port = free_port()
         argv = [iotest.IOTRACE, "export", "--listen", f"127.0.0.1:{port}", "top", "breakdown"]
         with LoopDisk() as disk, subprocess.Popen(argv) as process:
@@ -911,15 +958,15 @@ class TestErrors(LiveTest):
         return done.returncode, done.stderr
 
     def test_addresses(self):
-        for address in ("localhost:9435", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", "[::1]",
-                        "::1:80", "[]:80", ":80", "unix:", "unix:/" + "x" * 200, ""):
+        for address in ("127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", "[::1]",
+                        "::1:80", "[]:80", "unix:", "unix:/" + "x" * 200, ""):
             with self.subTest(address=address):
                 status, err = self.error("--listen", address)
                 self.assertEqual(status, 2)
                 self.assertIn("invalid address", err)
 
     def test_passed_wrong(self):
-        """What systemd passes must be a stream socket that listens."""
+        """A passed socket must be a stream socket that listens."""
         with socket.socket() as one, socket.socket(type=socket.SOCK_DGRAM) as two:
             one.bind(("127.0.0.1", 0))
             two.bind(("127.0.0.1", 0))

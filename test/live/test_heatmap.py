@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""breakdown --heatmap of a disk whose delay steps: its cells beside the load's own clock."""
+"""breakdown --heatmap of a disk whose delay changes in steps: its cells agree with the load's clock."""
 import bisect
 import mmap
 import os
@@ -87,7 +87,7 @@ class TestSteps(LiveTest):
         self.assertLess(len(drawn), SVG_MAX)
         picture = Picture(drawn)
         self.assertEqual(len(picture.columns), len(result.intervals))
-        # a completion that the kernel hides is in no cell; it is said
+        # a completion that the kernel hides is in no cell; it is counted as unseen
         self.assertEqual(sum(sum(cells.values()) for cells in picture.columns) + result.unseen,
                          len(reads))
         seen = set()

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Processes, files and containers that are made to harm a tracer.
 
-Each row is a process (hostile.c; the program lies beside LOAD) that writes to a disk from code in
-such a file, so that `iotrace stack -U` reads it. A line per row says what that took, memory of
-iotrace and of its helper, of any version of iotrace:
+Each row is a process (hostile.c; the program is in LOAD's folder) that writes to a disk from code
+in such a file, so that `iotrace stack -U` reads it. For each row a line shows the time, and the
+memory of iotrace and its helper. Any version of iotrace can be measured:
 
     IOTRACE=... LOAD=... test_hostile.py TestRows 2>/dev/null
 """
@@ -134,7 +134,7 @@ def packed_gz():
 
 @functools.lru_cache
 def packed_xz():
-    """One block without a checksum, whose chunks stand for themselves."""
+    """An xz file: one block without a checksum, whose chunks do not depend on each other."""
     def chunk(data):
         filters = [{"id": lzma.FILTER_LZMA2, "dict_size": MIB}]
         return lzma.compress(data, lzma.FORMAT_RAW, filters=filters)[:-1]
@@ -161,14 +161,9 @@ def packed_xz():
 PACKED = {"gz": packed_gz, "xz": packed_xz}
 
 
-def own_losses(result):
-    """Without those of mapping records, which are of all processes of the machine."""
-    return {name: n for name, n in result.losses.items() if name != "mappings_lost"}
-
-
 class Opened(contextlib.ExitStack):
-    """Which of these paths somebody opens: devices, and files outside a container. (inotify: a
-    descriptor that was opened with O_PATH does not count.)"""
+    """Notices which of these paths are opened: devices, and files outside a container. (By inotify, which
+    does not see open() with O_PATH.)"""
 
     IN_OPEN = 0x20
 
@@ -411,7 +406,7 @@ class SparseDebugFile(Linked):
 
 
 def make_device(path):
-    """Another /dev/zero."""
+    """Makes a device like /dev/zero."""
     os.mknod(path, 0o020666, os.makedev(1, 5))
 
 
@@ -692,7 +687,7 @@ def cpu_ticks(pid):
 
 
 def wait_for_idle(pid):
-    """Until the process has used no CPU time for a while."""
+    """Waits until the process has used no CPU time for a while."""
     looks = [cpu_ticks(pid)]
 
     def is_idle():
@@ -733,7 +728,7 @@ class Meter(threading.Thread):
 
 
 def let_read(tracer):
-    """Until its helper has done nothing for a second: at the end there would be less time."""
+    """Waits until the helper has been idle for a second: at the end of the run it would have less time."""
     def did():
         return {pid: (iotest.is_busy(pid), iotest.read_text(f"/proc/{pid}/schedstat"))
                 for pid in children(tracer.pid)}
@@ -804,7 +799,7 @@ class HostileTest(StackTest):
         if self.missed(result):
             least = 0
         most = sum(n for row in rows for n in row.losses.values()) + self.without_time(result)
-        losses = own_losses(result)
+        losses = dict(result.losses)
         unread = losses.pop("symbols_unread", 0)
         if self.missed(result):
             losses.pop("missed")
@@ -881,7 +876,7 @@ for make_row in ROWS:
 
 
 class TestTogether(HostileTest):
-    """All rows at once beside counted loads: three subcommands and /proc/diskstats agree."""
+    """All rows at once, and counted loads: three subcommands and /proc/diskstats agree."""
 
     def test_counts(self):
         with LoopDisk(64 * MIB) as disk, contextlib.ExitStack() as stack:
@@ -950,7 +945,7 @@ class TestManyNames(HostileTest):
     """More names than there is memory for: stacks are evicted, and that is reported."""
 
     FILES = 1
-    BOUNDS = {"symbols_unread", "stacks_evicted", "stacks_lost", "mappings_lost"}
+    BOUNDS = {"symbols_unread", "frames_unread", "stacks_evicted", "stacks_lost"}
 
     def test_names(self):
         self.check([ManyNames(f"names-{i}") for i in range(self.FILES)],
@@ -984,7 +979,7 @@ class TestManyNames(HostileTest):
 
 
 class TestProcess(HostileTest):
-    """What runs, and what does not where there are too few descriptors."""
+    """The processes of a run, and errors if there are too few descriptors."""
 
     def status(self, pid):
         lines = iotest.read_text(f"/proc/{pid}/status").splitlines()
@@ -1008,7 +1003,7 @@ class TestProcess(HostileTest):
         self.assertLessEqual({os.path.basename(fd) for fd in fds}, {"0", "1", "2", "3", "4"})
 
     def test_memory_is_not_writable_code(self):
-        """Of both processes; and they lie anywhere."""
+        """Memory of both processes is never writable and executable, and is at random addresses."""
         places = set()
         for _ in range(3):
             with Tracer("stack", "--json", "-U") as tracer:
@@ -1026,7 +1021,7 @@ class TestProcess(HostileTest):
             honest.start(disk).go()
             honest.done()
             result = tracer.stop()
-        self.assertEqual(own_losses(result), {})
+        self.assertEqual(result.losses, {})
         self.assert_honest(result, disk)
 
     def test_helper_ends_with_the_run(self):
@@ -1047,7 +1042,7 @@ class TestProcess(HostileTest):
                 finally:
                     os.sched_setaffinity(0, cpus)
             result = tracer.stop()
-        self.assertEqual(own_losses(result), {})
+        self.assertEqual(result.losses, {})
         self.assert_honest(result, disk, len(cpus))
 
     def test_descriptors(self):
@@ -1068,7 +1063,7 @@ class TestProcess(HostileTest):
 
 
 def overlay_prefix(lower, folder):
-    """What runs a command where an overlay of `lower` is mounted at `folder`."""
+    """The prefix that runs a command with an overlay of `lower` mounted at `folder`."""
     script = 'stat "$0" >/dev/null && mount -t overlay overlay -o "lowerdir=$0:/dev" "$1" && ' \
         'shift && exec "$@"'
     return ["unshare", "-m", "--propagation", "private", "sh", "-c", script, lower, folder]
@@ -1126,7 +1121,7 @@ class TestHanging(HostileTest):
         self.assertTrue(wait_until(
             lambda: not any(os.path.exists(f"/proc/{pid}") for pid in helpers)), helpers)
         self.assertEqual(result.status, 0, result)
-        self.assertEqual(own_losses(result), {"symbols_unread": 1})
+        self.assertEqual(result.losses, {"symbols_unread": 1})
         self.assertEqual(result.err, f"iotrace: note: symbols of {server.path} were not fully read: "
                                      "no time left to read it\n")
         self.assertEqual(sums(result.rows, disk.name), counted(delta))
@@ -1173,7 +1168,7 @@ class TestHanging(HostileTest):
         self.assertEqual(result.status, 0, result.err)
         self.assertEqual(sums(result.rows, disk.name), counted(delta))
         self.assert_honest(result, disk)
-        self.assertLessEqual(set(own_losses(result)), {"symbols_unread"})
+        self.assertLessEqual(set(result.losses), {"symbols_unread"})
 
     def test_requests_that_hang(self):
         for request in ("STATFS", "GETATTR", "OPEN", "FLUSH"):
@@ -1208,7 +1203,8 @@ class TestHanging(HostileTest):
         self.assertIn("code", rows[0]["user"])
 
     def test_file_is_told(self):
-        """Which was not read, and why; its name would drive a terminal."""
+        """A message names the file that was not read, and the reason; control characters in the name are
+        escaped."""
         packed = PackedFile("gz")
         packed.name += "\x1b[1m"
         packed.uid = 0  # else there may be no time at the end
@@ -1217,7 +1213,7 @@ class TestHanging(HostileTest):
             packed.done()
             result = tracer.stop()
             path = f"{packed.folder}/{packed.name[:-4]}\\x1b[1m"
-        self.assertEqual(own_losses(result), UNREAD)
+        self.assertEqual(result.losses, UNREAD)
         note = f"iotrace: note: symbols of {path} were not fully read: "
         # An emulated CPU may take longer than the limit to meet the other.
         self.assertIn(result.err, (note + "larger than 96 MiB when unpacked, or damaged\n",

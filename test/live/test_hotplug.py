@@ -102,7 +102,7 @@ class TestDiskOfD(LiveTest):
                          {("before", part): 300 * KIB4, ("after", part): 200 * KIB4})
 
     def test_other_number(self):
-        """It comes back with another number, as its own is somebody else's."""
+        """The disk comes back with another number, since another disk has its old one."""
         subcommands = (("top",), ("breakdown", "-T", "blk"), ("breakdown",), ("slow", "-m", "0"))
         with self.disks() as (first, second, part), contextlib.ExitStack() as stack:
             tracers = [stack.enter_context(Tracer(*subcommand, "--json", "-d", part, "0.2"))
@@ -195,7 +195,7 @@ class TestManyDisks(LiveTest):
     FULL = ("requests_full", "no_start", "submitters", "rows_full", "ios")
 
     def use_disks(self, stack):
-        """Each has 128 requests, at other addresses than those of the others, which are there."""
+        """Each disk has 128 requests. The disks before still exist, so all requests differ in address."""
         for _ in range(self.DISKS):
             disk = stack.enter_context(NewLoopDisk(16 * MIB, scheduler="none"))
             run_load("read", self.IOS, KIB4, disk.path, name="many",
@@ -222,7 +222,7 @@ class TestManyDisks(LiveTest):
         self.assert_followed(slow, sum(row["comm"] == "many" for row in slow.rows))
 
     def test_others_than_that_of_d(self):
-        """What other disks do takes none of the room."""
+        """With -d, I/O of other disks takes no slots."""
         with LoopDisk(16 * MIB) as own, contextlib.ExitStack() as stack, \
                 Tracer("top", "-d", own.name, *self.SMALL) as top:
             self.use_disks(stack)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""iotrace kvm: a guest whose exits are known, the full-screen view, and what goes wrong."""
+"""iotrace kvm: a guest whose exits are known, its end on a terminal, and what goes wrong."""
 import csv
 import io
 import os
@@ -12,7 +12,7 @@ import tempfile
 import termios
 import time
 
-from guests import (BESIDE, BESIDE_EACH, BESIDE_OF, DEBUGFS_WRITES, END_EXITS, ENDED, GUEST, WRITE, WRITE_EXITS, WRITTEN,
+from guests import (DEBUGFS_WRITES, END_EXITS, ENDED, GUEST, OTHER, OTHER_EACH, OTHER_OF, WRITE, WRITE_EXITS, WRITTEN,
                     Guest, need_guests)
 from iotest import (IOTRACE, NOT_MOUNTED, LiveTest, Tracer, cleanup, each_way, forced, iotrace,
                     list_hooks, main, read_text, wait_until)
@@ -174,7 +174,7 @@ class TestExact(KvmTest):
             self.assertEqual([i.get("partial") for i in result.intervals], [None] * 3)
 
     def test_log_of_command(self):
-        """Its end is that of the last line."""
+        """COMMAND's last exits are in the last line."""
         result = iotrace("kvm", "-l", "-f", EVENTS, "--", GUEST, "-q", 700, timeout=120)
         self.assertEqual(result.status, 0, result)
         self.assert_exits(log_sums(result.out)[0], 700)
@@ -220,7 +220,7 @@ class TestExact(KvmTest):
         for event in ("kvm_userspace_exit", "kvm_exit"):
             self.assertEqual(counts[event], sum(n for name, n in counts.items()
                                                 if name.startswith(f"{event}(")), counts)
-        self.assertEqual(counts[BESIDE], BESIDE_EACH * counts[BESIDE_OF], counts)
+        self.assertEqual(counts[OTHER], OTHER_EACH * counts[OTHER_OF], counts)
         if counts["kvm_exit"]:
             self.assertEqual(write_exits(counts), writes, counts)
             self.assertEqual(counts["kvm_entry"], counts["kvm_exit"], counts)
@@ -286,9 +286,9 @@ class TestExact(KvmTest):
     def test_one_moment_filtered(self):
         """Where what a round ends with is not asked for."""
         self.endless_guest()
-        result = iotrace("kvm", "-1", "--json", "-f", f"({BESIDE}|{WRITE})$", timeout=120)
+        result = iotrace("kvm", "-1", "--json", "-f", f"({OTHER}|{WRITE})$", timeout=120)
         counts = {row["event"]: row["delta"] for row in result.rows}
-        self.assertEqual(counts, {BESIDE: BESIDE_EACH * counts[WRITE], WRITE: counts[WRITE]})
+        self.assertEqual(counts, {OTHER: OTHER_EACH * counts[WRITE], WRITE: counts[WRITE]})
         self.assertGreater(counts[WRITE], 100)
 
     def test_several_on_one_cpu(self):
@@ -369,7 +369,7 @@ class TestGuests(KvmTest):
                     guest.done()
                 # A guest is asked for its name at the end of an interval.
                 self.assertTrue(tracer.wait_for_line(tracer.lines() + 2))
-                live = tracer.stop(timeout=120)  # before a guest goes, which is told
+                live = tracer.stop(timeout=120)  # before a guest ends: that would be reported
                 for guest in guests:
                     guest.quit()
             self.assert_ended_well(live)
@@ -386,7 +386,8 @@ class TestGuests(KvmTest):
             self.assert_exits(json_sums(iotrace("kvm", "--replay", path, "--json", "-p", "0")), 7000, 2)
             self.assert_one_line(iotrace("kvm", "--replay", path, "-p", "x"), 2, "-p")
             none = iotrace("kvm", "--replay", path, "-1", "-g", "gamma")
-            self.assertIn("no guest 'gamma' in the recording", none.err)
+            told = re.search(r"no guest 'gamma' in the recording \(it has: (.*)\)\n", none.err)[1].split(", ")
+            self.assertLessEqual({"alpha", "beta"}, set(told))  # a process that is no guest is named by its number
 
     def test_gone_and_back(self):
         """The log says so, and a name is followed."""
@@ -576,10 +577,10 @@ class TestFile(KvmTest):
         self.assert_one_line(result, 1, "/no/such/folder/log")
 
     def test_pipe(self):
-        """One that nobody reads must not keep signals away."""
+        """A pipe without a reader is refused: waiting for one would block signals."""
         os.mkfifo(self.path)
         self.assert_one_line(iotrace("kvm", "-L", self.path, timeout=60), 1,
-                             "(open the reading end of the pipe first)")
+                             "(start the reader of the pipe first)")
 
     def test_full(self):
         result = iotrace("kvm", "-L", "/dev/full", "-f", WRITE, timeout=60)
@@ -614,7 +615,7 @@ class TestDebugfs(KvmTest):
         result = iotrace("kvm", "-1", "-d", "-i", "-p", guest.pid, "-s", "0.2", prefix=NOT_MOUNTED)
         guest.quit()
         self.assert_ended_well(result)
-        self.assertEqual(once_rows(result.out)[DEBUGFS_WRITES][0], 100)
+        self.assertEqual(once_rows(result.out)[DEBUGFS_WRITES], (100, 0))
 
     def test_counts(self):
         if self.refused:
@@ -654,7 +655,7 @@ class TestErrors(KvmTest):
                 (["-f", "("], ["("]), (["-f", "a)(b"], ["a)(b"]), (["-f", "["], ["["]),
                 (["-c"], ["-c"]), (["-z"], ["-z"]), (["-1", "-z"], ["-z"]), (["-1", "-l"], []),
                 (["-1", "1", "2"], ["COUNT"]),
-                (["-f", "a", "-f", "b"], ["-f is given twice"]),
+                (["-f", "a", "-f", "b"], ["-f may be given only once"]),
                 (["-l", "-1"], []), (["-L", ""], ["-L"]), (["-i"], ["-i"]),
                 (["-d", "-x"], ["-x"]), (["-l", "-c", "--json"], ["-c"]),
                 (["-p", "x"], ["x"]), (["-p", "0"], []), (["-p", "1", "-g", "a"], ["-g"]),
@@ -741,16 +742,6 @@ class TestErrors(KvmTest):
         self.assertLess(fds, each * 150)
 
 
-def screen_rows(text):
-    """event -> (total, percent, rate)"""
-    rows = {}
-    for line in text.splitlines():
-        match = re.match(r"^ +(\S.*?) +(\d+)(?: +(\d+\.\d))?(?: +(\d+))?(?: +[\d.]+ +[\d.]+)?$", line)
-        if match:
-            rows[match[1]] = int(match[2]), float(match[3] or 0), int(match[4] or 0)
-    return rows
-
-
 class TestScreen(KvmTest):
     def setUp(self):
         if not shutil.which("tmux"):
@@ -759,283 +750,26 @@ class TestScreen(KvmTest):
     def screen(self, *args, **options):
         screen = Screen(*args, **options)
         self.addCleanup(screen.close)
-        screen.wait("kvm statistics|Event|too small")
+        screen.wait("iotrace kvm|Event|too small")
         return screen
-
-    def counted(self, exits, *args, **options):
-        """A screen on which a guest's exits stand."""
-        screen = self.screen("-s", "0.3", *args, **options)
-        screen.wait("No matching events|Total  ", 60)
-        guest = Guest(exits, "alpha", keep=True).go().done()
-        self.addCleanup(guest.process.kill)  # of a test that fails: the next one has an "alpha", too
-        screen.wait(rf"{WRITE} +{exits} ")
-        return screen, guest
-
-    def test_total(self):
-        screen, guest = self.counted(60000)
-        rows = screen_rows(screen.text())
-        self.assertEqual(rows[WRITE][0], 60000)
-        self.assertEqual(rows["kvm_userspace_exit"][0], 60001)
-        self.assertEqual(rows["Total"][0], sum(n for name, (n, *_) in rows.items()
-                                               if name != "Total"))
-        del rows["Total"]
-        self.assertAlmostEqual(sum(p for _, p, _ in rows.values()), 100, delta=2)
-        self.assertNotIn("(", "".join(rows))
-        guest.quit()
-        self.assertTrue(screen.alternate())
-        screen.keys("q")
-        self.assertEqual(screen.ended(), 0)
-        self.assertFalse(screen.alternate())
-        self.assertEqual(screen.errors(), "")
-
-    def test_children(self):
-        screen, guest = self.counted(500)
-        screen.keys("x")
-        text = screen.wait(rf"{re.escape(WRITTEN)} +500 ")
-        names = [line.split()[0] for line in text.splitlines()[3:] if line.strip()]
-        at = names.index("kvm_userspace_exit")
-        self.assertEqual(names[at + 1:at + 3], [WRITTEN, ENDED])
-        screen.keys("x")
-        screen.wait_gone(r"kvm_userspace_exit\(")
-        guest.quit()
-
-    def test_filter(self):
-        screen, guest = self.counted(500)
-        screen.keys("f")
-        screen.wait("Regular expression")
-        screen.keys("(", "Enter")
-        screen.wait("invalid regular expression")
-        screen.keys("kvm_exti", "Enter")
-        screen.wait("no event matches 'kvm_exti'")
-        screen.keys("Escape")
-        screen.wait("kvm statistics")
-        self.assertNotIn("regex filter", screen.wait(WRITE))
-        screen.keys("f")
-        screen.wait("Regular expression")
-        screen.keys("kvm_userspace", "Enter")
-        text = screen.wait(r"regex filter: kvm_userspace")
-        text = screen.wait_gone(WRITE)
-        self.assertIn(WRITTEN, text)
-        # escape leaves it as it is
-        screen.keys("f")
-        screen.wait("Regular expression")
-        screen.keys("zzz", "Escape")
-        screen.wait("regex filter: kvm_userspace")
-        screen.keys("f", "Enter")
-        screen.wait(WRITE)
-        screen.keys("f", WRITE, "Enter")
-        text = screen.wait(f"regex filter: {WRITE}")
-        self.assertRegex(text, rf"{WRITE} +500 ")
-        self.assertNotRegex(text, f"{BESIDE}|kvm_userspace")
-        screen.keys("c")
-        screen.wait("kvm_userspace_exit")
-        self.assertNotIn("regex", screen.text())
-        guest.quit()
-
-    def test_process_and_guest(self):
-        screen, guest = self.counted(500)
-        other = Guest(300, "beta", keep=True).go().done()
-        screen.wait(f"{WRITE} +800 ")
-        screen.keys("p")
-        text = screen.wait("Pid .*all")
-        self.assertRegex(text, rf"{guest.pid} +alpha")
-        self.assertRegex(text, rf"{other.pid} +beta")
-        screen.keys("99999999", "Enter")
-        screen.wait("no such process")
-        screen.keys(str(other.pid), "Enter")
-        text = screen.wait(rf"pid {other.pid} \(beta\)")
-        text = screen.wait(f"{WRITE} +300 ")
-        screen.keys("g")
-        screen.wait("Guest .*all")
-        screen.keys("gamma", "Enter")
-        screen.wait("no guest is named 'gamma'")
-        screen.keys("alphx", "BSpace", "a", "Enter")
-        screen.wait(rf"pid {guest.pid} \(alpha\)")
-        screen.wait(f"{WRITE} +500 ")
-        screen.keys("c")
-        screen.wait(f"{WRITE} +800 ")
-        self.assertIn("summary", screen.text())
-        screen.keys("p", str(other.pid), "Enter")
-        screen.wait(f"{WRITE} +300 ")
-        screen.keys("p", "Enter")
-        screen.wait(f"{WRITE} +800 ")
-        guest.quit()
-        other.quit()
-
-    def test_by_guest(self):
-        screen, guest = self.counted(500, "-f", f"'{WRITE}|kvm_userspace_exit'")
-        other = Guest(300, "beta", keep=True).go().done()
-        screen.wait(f"{WRITE} +800 ")
-        screen.keys("b")
-        rows = screen_rows(screen.wait(r"alpha \[\d+\] +\d+"))
-        self.assertEqual((rows[f"alpha [{guest.pid}]"][0], rows[f"beta [{other.pid}]"][0]),
-                         (1001, 601))
-        screen.keys("b")
-        screen.wait(f"{WRITE} +800 ")
-        guest.quit()
-        other.quit()
-
-    def test_order_and_reset(self):
-        screen, guest = self.counted(500)
-        screen.keys("o")
-        totals = [n for name, (n, *_) in screen_rows(screen.wait("Total")).items()
-                  if name != "Total"]
-        self.assertEqual(totals, sorted(totals, reverse=True))
-        screen.keys("o", "r")
-        screen.wait_gone(WRITE)
-        other = Guest(200, keep=True).go().done()
-        screen.wait(f"{WRITE} +200 ")
-        # of the guests, too
-        screen.keys("p", str(other.pid), "Enter")
-        screen.wait(f"{WRITE} +200 ")
-        screen.keys("p", str(guest.pid), "Enter")
-        self.assertNotIn(WRITE, screen.wait(rf"pid {guest.pid} "))
-        guest.quit()
-        other.quit()
-
-    def test_order_by_rate(self):
-        """What happens now stands above what happened more often before."""
-        screen, guest = self.counted(500, "-s", "1")
-        process = subprocess.Popen([GUEST, "-w", "-k", "0"], stdin=subprocess.PIPE,
-                                   stdout=subprocess.DEVNULL)
-        process.stdin.write(b"\n")
-        process.stdin.flush()
-        rate = r"(?m)^ (\S+) +\d+ +[\d.]+ +\d+$"
-        text = screen.wait(rate)
-        first = screen_rows(text)
-        name = next(iter(first))
-        self.assertGreater(first[name][2], 0)
-        process.stdin.close()
-        process.wait()
-        guest.quit()
-
-    def test_delay(self):
-        screen = self.screen("-s", "60")
-        screen.keys("s")
-        screen.wait("Seconds")
-        screen.keys("0.01", "Enter")
-        screen.wait("0.1 seconds")
-        screen.keys("x", "Enter")
-        screen.wait("invalid")
-        screen.keys("0.2", "Enter")
-        screen.wait("Event")
-        guest = Guest(100, keep=True).go().done()
-        screen.wait(f"{WRITE} +100 ", 10)
-        guest.quit()
-
-    def test_other_keys_refresh(self):
-        screen = self.screen("-s", "60")
-        guest = Guest(100, keep=True).go().done()
-        screen.keys("Space")
-        screen.wait(f"{WRITE} +100 ", 20)
-        guest.quit()
-
-    def test_help(self):
-        screen = self.screen("-s", "0.3")
-        screen.keys("h")
-        text = screen.wait("Keys")
-        self.assertEqual(re.findall(r"(?m)^ {3}(\w)  ", text), list("bcfghopqrsx"))
-        screen.keys("q")  # any key goes back: this one does not quit
-        screen.wait("kvm statistics")
-        screen.keys("q")
-        self.assertEqual(screen.ended(), 0)
-
-    def test_scrolling(self):
-        """Each key that scrolls, in terminals with less room than there are rows and with more."""
-        def names(screen):
-            # as much of them as 60 columns have room for
-            return re.findall(r"(?m)^ {1,2}(kvm_\S{,24})", screen.text())
-
-        def shows(screen, expected):
-            if not wait_until(lambda: names(screen) == expected, 30, 0.1):
-                self.fail(f"{names(screen)} not {expected}")
-
-        screen, guest = self.counted(500, term="screen")
-        screen.keys("p", str(guest.pid), "Enter", "o", "x")
-        screen.wait(rf"{re.escape(WRITTEN)} +500 ")
-        screen.tmux("resize-window", "-x", 300, "-y", 100)
-        everything = []
-
-        def stays():
-            before, everything[:] = list(everything), names(screen)
-            return len(everything) > 4 and everything == before
-
-        self.assertTrue(wait_until(stays, 30, 1))
-        screen.keys("End")
-        shows(screen, everything)
-        screen.tmux("resize-window", "-x", 60, "-y", 8)
-        shows(screen, everything[:3])
-        last = len(everything) - 3
-        for keys, first in ((["Down"], 1), (["Up"], 0), (["PgDn"], min(2, last)), (["PgUp"], 0),
-                            (["End"], last), (["Down"] * 5 + ["Up"], last - 1), (["Home"], 0),
-                            (["Down"] * 200 + ["Up"] * (last - 1), 1)):
-            screen.keys(*keys)
-            shows(screen, everything[first:first + 3])
-        screen.tmux("resize-window", "-x", 80, "-y", 60)
-        shows(screen, everything)
-        guest.quit()
-        screen.keys("q")
-        self.assertEqual(screen.ended(), 0)
-
-    def test_sizes(self):
-        screen, guest = self.counted(500)
-        screen.tmux("resize-window", "-x", 50, "-y", 6)
-        screen.wait("terminal too small: 50x6")
-        screen.tmux("resize-window", "-x", 60, "-y", 8)
-        text = screen.wait(r"kvm_")
-        self.assertNotIn("too small", text)
-        self.assertIn("Total", text.splitlines()[-2] + text.splitlines()[-1])
-        for columns, rows in ((200, 60), (1, 1), (300, 8), (60, 100), (80, 24)):
-            screen.tmux("resize-window", "-x", columns, "-y", rows)
-            time.sleep(0.2)
-        screen.wait(f"{WRITE} +500 ")
-        guest.quit()
-        screen.keys("q")
-        self.assertEqual(screen.ended(), 0)
-
-    def test_home_and_end(self):
-        screen, guest = self.counted(500)
-        screen.tmux("resize-window", "-x", 60, "-y", 8)
-        first = next(iter(screen_rows(screen.wait(r"(?m)^ Total "))))
-        screen.keys("o", "End")
-        screen.wait_gone(rf"(?m)^ {first} ")
-        screen.keys("Home")
-        screen.wait(rf"(?m)^ {first} ")
-        guest.quit()
 
     def test_log(self):
         """-l on a terminal: what has happened, within its width."""
         screen = Screen("-l", "-f", f"'{EVENTS}'", "0.3", columns=60, rows=100)
         self.addCleanup(screen.close)
-        screen.wait(r"(?m)^\d+-\d+-\d+ [\d:]+$")
+        screen.wait(r"(?m)^\d+-\d+-\d+ [\d:]+ no event so far$")
         guest = Guest(500, keep=True).go().done()
         text = screen.wait(r"(?m)^date +time +kvm_.* \+\d+$")
-        self.assertRegex(text, r"(?m)^date +time$")
         for line in text.splitlines():
             self.assertRegex(line, r"^(date  |\d+-\d+-\d+ |$)")
         guest.quit()
         screen.keys("C-c")
         self.assertEqual(screen.ended(), 0)
 
-    def test_signals(self):
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            with self.subTest(signal=number):
-                screen = self.screen("-f", WRITE)
-                os.kill(screen.iotrace_pid(), number)
-                self.assertEqual(screen.ended(), 0)
-                self.assertFalse(screen.alternate())
-                screen.close()
-
-    def test_ctrl_c(self):
-        screen = self.screen()
-        screen.keys("C-c")
-        self.assertEqual(screen.ended(), 0)
-        self.assertFalse(screen.alternate())
-
     def test_quit_signal(self):
         """Ctrl-\\ ends it there and then, and the terminal is as it was."""
         def modes(screen, key, status):
-            screen.wait("kvm statistics")
+            screen.wait("iotrace kvm")
             before = screen.modes()
             screen.keys(key)
             self.assertEqual(screen.ended(), status)
@@ -1043,15 +777,6 @@ class TestScreen(KvmTest):
             return screen.modes()
         self.assertEqual(modes(self.screen(), "C-\\", 128 + signal.SIGQUIT),
                          modes(self.screen(), "q", 0))
-
-    def test_long_filter(self):
-        """The longest expression that there may be, here and as an option."""
-        screen, guest = self.counted(500, "-f", f"'{WRITE}|{'x' * (1022 - len(WRITE))}'")
-        self.assertNotIn("kvm_userspace_exit", screen.text())
-        self.assertIn(f"regex filter: {WRITE}|xxx", screen.text())
-        screen.keys("q")
-        self.assertEqual((screen.ended(), screen.errors()), (0, ""))
-        guest.quit()
 
     def test_terminal_goes_away(self):
         screen = self.screen()
@@ -1076,7 +801,7 @@ class TestScreen(KvmTest):
         self.assertNotEqual(screen.modes()[0], before)
 
     def test_no_description(self):
-        """A terminal that nobody has described, and a machine without any description."""
+        """The full screen works on a terminal type that the machine has no description of."""
         screen = self.screen(term="no-such-terminal")
         screen.keys("q")
         self.assertEqual(screen.ended(), 0)
@@ -1085,12 +810,13 @@ class TestScreen(KvmTest):
         """A log, and nothing that drives a terminal."""
         for term, why in ("dumb", "TERM is dumb"), ("", "TERM is not set"):
             with self.subTest(term=term):
-                screen = Screen("-f", WRITE, "0.2", "3", term=term)
+                screen = Screen("-f", WRITE, "0.2", term=term)
                 self.addCleanup(screen.close)
-                self.assertEqual(screen.ended(), 0)
+                screen.wait(r"(?m)(^\d+-\d\d-\d\d [\d:]+.*\n){3}")
                 self.assertEqual(screen.errors(), f"iotrace: {why}; falling back to -l\n")
                 self.assertFalse(screen.alternate())
-                self.assertEqual(len(re.findall(r"(?m)^\d+-\d\d-\d\d [\d:]+", screen.text())), 3)
+                screen.keys("C-c")
+                self.assertEqual(screen.ended(), 0)
 
     def test_count(self):
         screen = Screen("0.2", "3")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""packaging/systemd/iotrace-kvm.service: what the unit allows is enough. Put together by hand, as
-that of export is."""
+"""packaging/systemd/iotrace-kvm.service: what the unit allows is enough. The test builds the
+unit's environment itself, like the test of export's unit."""
 import csv
 import io
 import os
@@ -37,7 +37,7 @@ class KvmUnit(Unit):
         return self.process.poll() is not None or os.path.exists(self.log) and read_text(self.log)
 
     def writes(self, path):
-        """Those of the log's lines; None while it has no guest's end."""
+        """The writes in the log's lines; None while it has no guest's end."""
         text = read_text(path)
         rows = list(csv.DictReader(io.StringIO(text[:text.rfind("\n") + 1])))
         ended = sum(int(row[ENDED]) for row in rows)

@@ -174,7 +174,7 @@ class TestQueue(LiveTest):
         plain_row, queue_row = plain.rows[0], queue.rows[0]
         self.assertEqual((plain_row["count"], queue_row["count"]), (count, count))
         self.assertGreaterEqual(plain_row["p50_ns"], slot_of(LEAST["read"])[0])
-        # One at a time: of none is any part another's.
+        # One at a time: no I/O's time includes another's.
         self.assertLess(plain_row["total_ns"], truth["seconds"] * 1e9)
         self.assertGreater(queue_row["p50_ns"], 4 * plain_row["p50_ns"])
         # All of them together waited as long as the workload and the kernel say.

@@ -41,7 +41,7 @@ def has_functions():
 
 
 class NeedsFunctions:
-    """What a test of hooks for functions is, too."""
+    """A mixin: skips the tests if this kernel has no hooks for functions."""
 
     @classmethod
     def setUpClass(cls):
@@ -87,11 +87,10 @@ def size_of(kind):
 
 
 class Calls(LiveTest):
-    """What the tests of calls share."""
+    """Assertions for the tests of calls."""
 
     def assert_calls_whole(self, result, ends=0):
-        """Nothing was lost but, on some kernels, completions that no program saw, and ends of
-        calls."""
+        """Nothing was lost, except completions that no program saw, on some kernels, and `ends` ends of calls."""
         self.assertEqual(result.status, 0, f"{result}")
         losses = dict(result.losses)
         self.assert_unseen(result)
@@ -401,8 +400,8 @@ class TestTable(Table):
                            1.5 * table["read", "device", "disk"][2])
 
     def test_waiting_for_a_tag(self):
-        """64 threads, four requests: those that have none wait in admission, and with a
-        scheduler, which has more, in its queue."""
+        """64 threads share four requests: the others wait in admission, or, with a scheduler, which has more
+        requests, in its queue."""
         for scheduler, layer in ("none", "admit"), ("mq-deadline", "queue"):
             with slow_disk(reads=60) as (disk, group):
                 disk.four_at_a_time(scheduler)
@@ -493,7 +492,7 @@ for i in range(1000):
                              table["read", "syscall", "disk"][1])
 
     def test_discards(self):
-        """They have rows of their own, and are no writes. No call waits for them."""
+        """Discards have rows of their own, and are not writes. No call waits for them."""
         with LoopDisk(64 * MIB) as disk:
             with Delta(disk.name) as delta:
                 _, result, table = self.watch(disk, "discard", 40, 65536, disk.path, "write", 30, KIB4, disk.path)
@@ -774,7 +773,7 @@ class TestDiskWithoutRequests(Table):
         self.assertEqual(self.table(result)["read", "device", "async"][0], 40)
 
     def test_dm(self):
-        """What lies below has requests, of the same threads."""
+        """The disk below dm has the requests, made by the same threads."""
         with LoopDisk(64 * MIB) as lower, LoopDisk(16 * MIB) as other, \
                 MappedDisk("linear", [lower], "0 131072 linear {0} 0") as disk:
             self.check(disk, True, [other, lower])
@@ -799,9 +798,7 @@ class TestDiskWithoutRequests(Table):
             self.check(disk, False)
 
 
-class TestFunctions(NeedsFunctions, Calls):
-    """vfs and file systems."""
-
+class FunctionsTest(NeedsFunctions, Calls):
     WORK = ("write", 60, KIB4, "bufwrite", 40, KIB4, "read", 50, KIB4, "fsync", 30, 0)
 
     @classmethod
@@ -818,6 +815,10 @@ class TestFunctions(NeedsFunctions, Calls):
         self.assertEqual({op: n for (where, op), n in counts.items() if where == kind},
                          {"read": 50, "write": 100, "open": 4, "fsync": 31})
         return counts
+
+
+class TestFunctions(FunctionsTest):
+    """vfs and file systems."""
 
     def test_ext4(self):
         self.check("ext4")
@@ -864,7 +865,7 @@ os._exit(0)
                                                ("9p", "write"): 70, ("9p", "fsync"): 8})
 
     def test_fs(self):
-        """Those that are there; one that comes later is found, too."""
+        """-T fs counts all file systems in use: here ext4, which is mounted for this test."""
         counts = self.check("ext4", layer="fs")
         self.assertIn(("ext4", "read"), counts)
 
@@ -944,6 +945,34 @@ os._exit(0)
             self.skipTest("all are there")
         self.assert_one_line(iotrace("breakdown", "-T", missing[0], "1", "1"), 3, missing[0],
                              "no file system")
+
+
+@unittest.skipUnless("IOTRACE_TEST_KERNEL" in os.environ, "a module of the whole machine")
+class TestModuleWithoutTypes(FunctionsTest):
+    """A module whose BTF is gone, as after strip(1): fentry cannot see its functions, kprobes can."""
+
+    def setUp(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        listed = subprocess.run(["modprobe", "--show-depends", "xfs"], text=True, check=False,
+                                capture_output=True).stdout.splitlines()
+        paths = [line.split()[1] for line in listed if line.startswith("insmod ")]
+        if not paths or subprocess.run(["modprobe", "-rq", "xfs"], check=False).returncode:
+            self.skipTest("xfs is no module, or in use")
+        for path in paths[:-1]:
+            run("modprobe", os.path.basename(path).partition(".ko")[0])
+        run("objcopy", "--remove-section=.BTF", paths[-1], f"{folder}/xfs.ko")
+        run("insmod", f"{folder}/xfs.ko")
+        self.addCleanup(run, "modprobe", "-r", "xfs")
+        self.assertFalse(os.path.exists("/sys/kernel/btf/xfs"))
+
+    def test_counts(self):
+        event = "xfs_file_read_iter"
+        usable = {kind: why for name, kind, _, why in list_hooks("breakdown", "-T", "xfs") if name == event}
+        self.assertIsNone(usable["kprobe"])
+        self.assertEqual(usable["fentry"], "no such function in this kernel's BTF")
+        self.assert_one_line(iotrace("breakdown", "-T", "xfs", f"--hook={event}=fentry:{event}", "0.1", "1"),
+                             3, usable["fentry"])
+        self.check("xfs")
 
 
 class TestTableOfFunctions(NeedsFunctions, Table):

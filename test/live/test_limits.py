@@ -1,14 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Too few descriptors, too little memory, no /proc: said in one line, or everything is as without."""
-import ctypes
-import os
 import re
 import shutil
-import struct
-import sys
 
-from iotest import SLOW, LiveTest, LoopDisk, Tracer, iotrace, main, read_text, run_load
+from iotest import SLOW, LiveTest, Tracer, iotrace, main, read_text
 
 RUNS = [["top", "0.1", "1"], ["top", "--bio", "0.1", "1"], ["breakdown", "0.1", "1"],
         ["breakdown", "-T", "blk", "0.1", "1"], ["stack", "-K", "-U", "--", "true"],
@@ -21,13 +17,13 @@ def limited(name, value):
 
 class TestLimits(LiveTest):
     def found(self, result):
-        """What a run found: its hooks, and of stack whether mappings can be followed. (breakdown's
-        notes have the file systems that are mounted, which come and go.)"""
+        """What a run found: its hooks, and for stack whether mappings can be followed. (Not breakdown's
+        notes: they name the mounted file systems, which change.)"""
         notes = result.meta.get("notes") if result.meta["subcommand"] == "stack" else None
         return result.hooks(), notes
 
     def each_run(self, check):
-        """check(ARGUMENTS, what a run finds without limits), of those that this machine can."""
+        """Calls check(ARGUMENTS, what a run finds without limits) for the RUNS possible on this machine."""
         runs = 0
         for args in RUNS:
             result = iotrace(args[0], "--json", *args[1:])
@@ -88,11 +84,11 @@ class TestLimits(LiveTest):
         self.check_no_proc("umount -l /proc")
 
     def test_other_proc(self):
-        """What lies there instead looks like one at first sight."""
+        """/proc is another file system that has a folder `self`."""
         self.check_no_proc("mount -t tmpfs none /proc; mkdir /proc/self")
 
     def test_soft_limit(self):
-        """It is raised for the trace, and not for COMMAND."""
+        """The soft limit is raised for iotrace, but not for COMMAND."""
         inherited = ["prlimit", "--nofile=20:4000"]
         with Tracer("top", "--json", "60", prefix=inherited) as tracer:
             limits = read_text(f"/proc/{tracer.pid}/limits")
@@ -104,59 +100,5 @@ class TestLimits(LiveTest):
             self.assertEqual(re.findall(r"(?m)^(\d+)$", result.out), ["20", "4000"])
 
 
-# ---- seccomp ----
-
-PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "s390x": 331, "ppc64le": 319}
-
-
-def refuse(number):
-    """From here on this process' system calls of that number fail with EACCES."""
-    load, jump_equal, give_back = 0x20, 0x15, 0x06  # of classic BPF
-    allow, fail = 0x7FFF0000, 0x00050000 | 13
-    code = b"".join(struct.pack("HBBI", *instruction) for instruction in (
-        (load, 0, 0, 0), (jump_equal, 0, 1, number), (give_back, 0, 0, fail),
-        (give_back, 0, 0, allow)))
-    buffer = ctypes.create_string_buffer(code)
-    program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
-    libc = ctypes.CDLL(None, use_errno=True)
-    no_new_privs, set_seccomp, filter_mode = 38, 22, 2
-    if libc.prctl(no_new_privs, 1, 0, 0, 0) or libc.prctl(set_seccomp, filter_mode, program, 0, 0):
-        sys.exit(f"seccomp: {os.strerror(ctypes.get_errno())}")
-
-
-class TestPerfRecords(LiveTest):
-    """Where perf_event_open() is refused, mappings cannot be followed: a note says so."""
-
-    NOTE = "mappings of processes started later are missing or late"
-
-    def setUp(self):
-        if os.uname().machine not in PERF_EVENT_OPEN:
-            self.skipTest("number of perf_event_open(2) not known")
-        self.prefix = [sys.executable, "-B", os.path.abspath(__file__), "--refuse",
-                       str(PERF_EVENT_OPEN[os.uname().machine])]
-
-    def test_note(self):
-        with LoopDisk(16 << 20) as disk:
-            for args, prefix, notes in ((["-U"], self.prefix, 1), (["-K"], self.prefix, 0),
-                                        (["-U"], [], 0)):
-                for fmt in ([], ["--json"], ["--csv"]):
-                    with self.subTest(args=args, format=fmt, refused=bool(prefix)), \
-                            Tracer("stack", *args, *fmt, "-d", disk.name, prefix=prefix) as tracer:
-                        run_load("read", 7, 4096, disk.path, name="mapped")
-                        result = tracer.stop()
-                        self.assertEqual(result.status, 0, result)
-                        in_json = result.meta.get("notes", []) if "--json" in fmt else []
-                        said = [line for line in result.err.splitlines() + in_json
-                                if "ends early" not in line]
-                        self.assertEqual(len([s for s in said if self.NOTE in s]), notes, result)
-                        self.assertEqual(len(in_json), notes if "--json" in fmt else 0)
-                        self.assertEqual(len(said), notes, result)
-                        if "--json" in fmt:
-                            self.assertEqual(sum(row["read_bytes"] for row in result.rows), 7 * 4096)
-
-
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--refuse"]:
-        refuse(int(sys.argv[2]))
-        os.execv(sys.argv[3], sys.argv[3:])
     main()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the offline check finds in a kernel's types alone is what iotrace finds on that kernel."""
+"""The offline check, which has a kernel's types only, finds the same as iotrace on that kernel."""
 import os
 import shlex
 import subprocess
@@ -39,7 +39,7 @@ class TestOffline(unittest.TestCase):
                        os.path.join(cls.folder, name if name == "vmlinux" else name + ".btf"))
 
     def describe(self, found):
-        """What types do not tell: which kinds of hook this kernel has not got at all."""
+        """Writes the file `lacks`: kinds of hooks that this kernel lacks, which its types do not show."""
         lacks = {kind.replace("ret", "") for _, kind, _, reason in found
                  if reason == "this kernel has no kprobes"}
         lacks |= {"fentry" for _, _, _, reason in found

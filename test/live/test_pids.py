@@ -22,7 +22,7 @@ def free_pid():
 
 
 class TestFollowed(LiveTest):
-    """Whose I/O is counted, where one number belongs to many processes one after the other."""
+    """I/O is counted for the right process if many processes have the same number one after the other."""
 
     COUNT = 200
 
@@ -65,7 +65,7 @@ class TestFollowed(LiveTest):
                          {("write", "syscall"): self.COUNT, ("write", "device"): self.COUNT})
 
     def test_exec_by_a_thread(self):
-        """It becomes the first thread, and the process remains what it was."""
+        """A thread that calls exec becomes the first thread; it is still the same process."""
         code = ("import os, sys, threading\n"
                 "run = lambda: os.execv(sys.argv[1], sys.argv[1:])\n"
                 "threading.Thread(target=run).start()\n"
@@ -177,14 +177,14 @@ class TestNames(LiveTest):
 
     def test_many(self):
         """More than 8192, and none without its name."""
-        count = int(12000 * SCALE)
+        count = int(9000 * SCALE)
         names, result = self.run_mayflies(count, "top", "60")
         self.assert_no_loss(result, of=count)
         self.assertEqual({row["pid"]: row["comm"] for row in result.rows}, names)
         self.assertEqual([row["io"] for row in result.rows], [1] * count)
 
     def check_lost(self, names, result, of_row):
-        """Those without a name are in the losses, to one; all others have the right one."""
+        """Processes without a name are counted exactly in the losses; all others have the right name."""
         known = {row["pid"]: row["comm"] for row in result.rows if row["comm"] != "?"}
         lost = [row for row in result.rows if row["comm"] == "?"]
         self.assertGreater(len(known), 0)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""iotrace stack -U: functions of Python among those of the interpreter, by its perf map."""
+"""iotrace stack -U: stacks have Python's functions, from the perf map, among the interpreter's own."""
 import glob
 import os
 import shutil
@@ -69,7 +69,7 @@ for i in range(20):
 
 
 def pythons():
-    """Interpreters that can write a perf map: those of PATH and of pyenv, from 3.12 on."""
+    """Interpreters in PATH and of pyenv that can write a perf map: from 3.12 on."""
     found = [sys.executable,
              *filter(None, (shutil.which(f"python3.{n}") for n in range(12, 20))),
              *sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")))]
@@ -115,7 +115,7 @@ class TestPython(StackTest):
             own = [frame for frame in row["user"] if frame.startswith("py::")]
             self.assertEqual(own, ["py::inner:<string>", "py::outer:<string>",
                                    "py::<module>:<string>"], row)
-            # Between them those of the interpreter.
+            # Between them are functions of the interpreter.
             between = row["user"][row["user"].index(own[0]) + 1]
             self.assertRegex(between, "py_trampoline_evaluator|_PyEval_Vector|_PyEval")
             self.assertRegex(row["user"][-1], "^_start$|main")

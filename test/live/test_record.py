@@ -25,13 +25,13 @@ WRITE_CALL = {"x86_64": "1", "aarch64": "64"}  # its number
 
 
 def messages(text):
-    """Standard error without what is said of this machine's hooks, which is no output."""
+    """The losses and notes of standard error, without messages about this machine's hooks."""
     return [line for line in text.splitlines()
             if line.startswith(("iotrace: lost:", "iotrace: note:"))]
 
 
 def replay(subcommand, path, *options):
-    """As a user without privileges, to whom the recording was given."""
+    """Replays it as a user without privileges."""
     os.chmod(path, 0o644)
     return iotrace(subcommand, "--replay", path, *options, prefix=NOBODY)
 
@@ -49,7 +49,7 @@ class RecordTest(LiveTest):
 
     def recorded(self, name, *args, work, options=()):
         """Runs iotrace ARGS --record, with work() below it; returns the run and its recording.
-        @options: those that say how it is shown, for the replay too."""
+        @options: the options of output, for the replay too."""
         path = self.path(name + ".rec")
         tracer = Tracer(*args, *options, "--record", path)
         work()
@@ -103,7 +103,7 @@ class TestBlock(RecordTest):
                 self.assertEqual(sum(r["io"] for r in shown if r["d"] == "W"), WRITES)
 
     def test_top_options(self):
-        """What shaped the run shapes the replay."""
+        """Options of the run apply to the replay."""
         _, path = self.recorded("top-options", "top", "--cgroup-owner", "-s", "io", "-r", "1", "0.3",
                                 work=self.work)
         self.assertIn("cgroup", self.replayed("top", path, "--json").rows[0])
@@ -250,7 +250,7 @@ class TestBlock(RecordTest):
         got = iotrace("top", "--record", path, "0.1", "1", timeout=60)
         self.assertEqual((got.status, got.out), (1, ""))
         self.assertRegex(got.err, r"^iotrace: cannot write \S+: "
-                                  r".*\(open the reading end of the pipe first\)\n$")
+                                  r".*\(start the reader of the pipe first\)\n$")
         with contextlib.closing(os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")) as pipe:
             live = iotrace("top", "--record", path, "0.1", "1")
             self.assertEqual(live.status, 0, live)
@@ -310,7 +310,7 @@ class TestBlock(RecordTest):
         self.assertFalse(os.path.exists(new))
 
     def test_reader_that_leaves(self):
-        """It ends the run; the recording is whole, with what was counted until then."""
+        """A reader that leaves ends the run; the recording is complete up to that moment."""
         path = self.path("left.rec")
         with subprocess.Popen([IOTRACE, "top", "--json", "-d", self.disk.name, "--record", path,
                                "--all", "3600", "--", "sh", "-c", "read -r _; exit 7"],
@@ -342,7 +342,7 @@ class TestBlock(RecordTest):
             self.assertIn(why, got.err)
 
     def test_no_recording_where_nothing_is_traced(self):
-        """What is there already stays, unless a run begins."""
+        """An old recording stays, unless a run begins."""
         path = self.path("old.rec")
         with open(path, "w", encoding="ascii") as file:
             file.write("old")
@@ -352,7 +352,7 @@ class TestBlock(RecordTest):
 
 
 class TestOldFile(RecordTest):
-    """--record and --svg write beside what is there, and take its place when they are whole."""
+    """--record and --svg write a new file next to an old one, and replace the old one at the end."""
 
     OPTIONS = ("--record", "--svg")
 
@@ -420,7 +420,7 @@ class TestOldFile(RecordTest):
                 os.unlink(path + ".partial")
 
     def test_until_the_end(self):
-        """An interval after the other, the recording is beside the old one."""
+        """The old recording stays, interval after interval, until the new one is complete."""
         path = self.old("it")
         tracer = Tracer("top", "--json", "-d", self.disk.name, "--record", path, "0.1")
         run_load("write", WRITES, SIZE, self.disk.path)
@@ -434,7 +434,7 @@ class TestOldFile(RecordTest):
         self.assertEqual((replay.status, add_up(replay.rows, "op", "io")), (0, {"write": WRITES}))
 
     def test_replaced(self):
-        """Where a symbolic link leads to, there or not; no further user can read it."""
+        """The target of a symbolic link is replaced, with its mode and owner, or it is created."""
         for option in self.OPTIONS:
             for old in (True, False):
                 with self.subTest(option=option, old=old):
@@ -454,7 +454,7 @@ class TestOldFile(RecordTest):
                     os.unlink(link)
 
     def test_new(self):
-        """As any file that is made."""
+        """A new file has the mode that umask gives to any new file."""
         for option in self.OPTIONS:
             path = self.path(option)
             before = os.umask(0o027)
@@ -480,8 +480,8 @@ class TestOldFile(RecordTest):
             self.run_stack("--svg", pipe)
             self.assertIn(b"</svg>", reader.read())
 
-    def test_nothing_beside(self):
-        """No file can be made in its directory, but it can be written: so it is."""
+    def test_no_new_file_possible(self):
+        """The file is writable, but its directory is not: the file is written directly."""
         path = self.old("it")
         other = self.enterContext(tempfile.NamedTemporaryFile(dir="/dev/shm"))
         with contextlib.ExitStack() as stack:

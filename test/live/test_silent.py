@@ -8,11 +8,12 @@ The switches are the whole machine's: in the lab's guests only.
 import contextlib
 import errno
 import glob
+import itertools
 import os
 import unittest
 
-from iotest import (LOAD, MIB, LiveTest, LoopDisk, Tracer, add_up, iotrace, list_hooks, main,
-                    read_text, subcommands, wait_until, write_text)
+from iotest import (LOAD, MIB, NOT_MOUNTED, LiveTest, LoopDisk, Tracer, add_up, iotrace, list_hooks,
+                    main, read_text, subcommands, wait_until, write_text)
 from test_virtio import direct_io, driver_of, scratch_disk, sees_calls, virtio_disks
 
 
@@ -26,7 +27,8 @@ def booted_with(word):
 
 
 def wait_for_closers():
-    """What is attached before a switch and detached after it confuses ftrace (docs/KERNEL-NOTES.md)."""
+    """Waits until no closer runs: a program that is attached before a switch of ftrace and detached after it
+    confuses ftrace (docs/KERNEL-NOTES.md)."""
     def gone():
         for path in glob.glob("/proc/[0-9]*/comm"):
             with contextlib.suppress(OSError):  # it has gone
@@ -170,7 +172,7 @@ class TestSwitches(LiveTest):
 @unittest.skipUnless(booted_with("lockdown=integrity"), "the kernel was not booted with Secure Boot")
 class TestSecureBoot(LiveTest):
     def test_preemption(self):
-        """The model of preemption is that of the boot, though its file is refused."""
+        """The preemption model is known from the boot parameters, although its file may not be read."""
         if " PREEMPT_DYNAMIC" not in os.uname().version:
             self.skipTest("the model of preemption is fixed")
         with self.assertRaises(PermissionError):
@@ -193,17 +195,18 @@ class TestLockdown(LiveTest):
     def test_all(self):
         """Nothing can be traced: the reason in one line, also where securityfs is not mounted."""
         reason = "kernel lockdown is 'confidentiality': BPF may not read kernel memory"
-        for name in subcommands():
-            with self.subTest(name=name):
+        for name, prefix in itertools.product(subcommands(), ((), NOT_MOUNTED)):
+            with self.subTest(name=name, prefix=prefix):
                 args = ["-D", "0.2"] if name == "stack" else ["0.2", "1"]
                 # KVM's counters are refused for another reason.
-                self.assert_one_line(iotrace(name, *args), 3, "" if name == "kvm" else reason)
-        (report,) = iotrace("--check", "--json", timeout=150).objects
-        self.assertEqual(report["machine"]["lockdown"]["state"], "confidentiality")
-        for subcommand in report["subcommands"]:
-            self.assertEqual(subcommand["works"], "no", subcommand)
-            if subcommand["name"] != "kvm":
-                self.assertEqual(subcommand["reason"], reason)
+                self.assert_one_line(iotrace(name, *args, prefix=prefix), 3, "" if name == "kvm" else reason)
+        for prefix in ((), NOT_MOUNTED):
+            (report,) = iotrace("--check", "--json", timeout=150, prefix=prefix).objects
+            self.assertEqual(report["machine"]["lockdown"]["state"], "confidentiality")
+            for subcommand in report["subcommands"]:
+                self.assertEqual(subcommand["works"], "no", subcommand)
+                if subcommand["name"] != "kvm":
+                    self.assertEqual(subcommand["reason"], reason)
 
 
 if __name__ == "__main__":

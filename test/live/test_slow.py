@@ -22,8 +22,8 @@ import time
 import unittest
 
 import iotest
-from iotest import (MIB, SCALE, SLOW, Delta, Held, LiveTest, Load, LoopDisk, NewLoopDisk, Tracer, iotrace, main,
-                    mounted, other_threads, overlay, patience, read_text, run, run_load, run_loads, settled,
+from iotest import (MIB, SCALE, SLOW, Delta, Held, LiveTest, Load, LoopDisk, NewLoopDisk, Tracer, diskstats, iotrace,
+                    main, mounted, other_threads, overlay, patience, read_text, run, run_load, run_loads, settled,
                     slow_disk, state_of)
 from test_devices import ArrayDisk, MappedDisk
 from test_ends import Terminal
@@ -99,11 +99,22 @@ class SlowTest(LiveTest):
 
 
 class TestSlow(SlowTest):
+    def test_fast_from_the_start(self):
+        """Reads that are in flight while programs are attached are not reported as slow."""
+        with LoopDisk(16 * MIB) as disk:
+            load = Load("read", 10000000, KIB4, disk.path, options=["-t", 2]).go()
+            for _ in range(2):
+                before = diskstats(disk.name)["reads"]  # it does not come to rest
+                result = iotrace("slow", "-m", "100000", "--json", "-d", disk.name, "0.1", "1")
+                self.assertGreater(diskstats(disk.name)["reads"], before)
+                self.assertEqual((result.status, result.rows), (0, []), result.rows[:2])
+            load.kill()
+
     def test_exactly_the_slow_ones(self):
-        """Some reads of a slow device among many of a fast one.  On a busy machine a fast one may
-        be slow, too: the load's own clock tells.  It is never less than the I/O's, but may be more,
-        where the machine itself waited: what took from 50 to 75 ms by it may be there or not."""
-        count, fast = max(20, int(137 * SCALE)), int(100000 * SCALE)
+        """Some reads from a slow device among many from a fast one. On a busy machine a fast read may be slow, too:
+        the load's clock shows it. The load's time is at least the I/O's, and more if the machine was busy. So a
+        read that took 50 to 75 ms by the load's clock may have a row or not."""
+        count, fast = max(20, int(57 * SCALE)), int(50000 * SCALE)
         with slow_disk(reads=10) as (disk, group):
             slow = reader(disk.path, count, group)
             load = Load("read", fast, KIB4, disk.path, name="fast")
@@ -123,12 +134,16 @@ class TestSlow(SlowTest):
         self.assertEqual([sector for sector in rows if clock[sector][1] < 50 * MS], [])
         for sector, row in rows.items():
             self.assertGreaterEqual(row["total_ns"], 50 * MS)
-            self.assertGreaterEqual(row["device_ns"], 0.98 * row["total_ns"] - 10 * MS)
+            # Before it was issued the reader may have waited for a CPU, as its clock knows. The
+            # guest cannot count the time that its virtual CPU waits for a real one.
+            ran_late = clock[sector][1] - clock[sector][0]
+            self.assertGreaterEqual(row["device_ns"], 0.98 * row["total_ns"] - 10 * SLOW * MS - ran_late)
             self.assertEqual((row["bytes"], row["op"], row["status"]), (KIB4, "read", "ok"))
             self.assertEqual(row["pid"], slow.pid)
         self.assertAlmostEqual(statistics.median(rows[sector]["total_ns"] / least
                                                  for sector, least in long.items()), 1,
                                delta=0.02 if SLOW == 1 else 0.1)
+        self.assertGreaterEqual(statistics.median(row["device_ns"] / row["total_ns"] for row in rows.values()), 0.9)
         others = [row for row in result.rows if row["comm"] != "slowly"]
         longest = max(part["max_ns"] for part in load.reports[0]["ops"])
         self.assertTrue(longest >= 50 * MS or not others, others)
@@ -155,11 +170,11 @@ class TestSlow(SlowTest):
             self.assertGreater(row["time"], begun - MS, row)
 
     def test_admitted(self):
-        """More than the queue has room for: the others wait until a request is free."""
+        """There are more I/Os than requests: the others wait until a request is free."""
         self.assert_admitted(lambda load: None)
 
     def test_admitted_at_once(self):
-        """One at a time, nobody waits for a request: half of them take at most twice the mean."""
+        """One at a time, no I/O waits for a request: half of them take at most twice the mean."""
         count = 2000
         with LoopDisk(64 * MIB) as disk:
             def work():
@@ -267,8 +282,8 @@ class TestSlow(SlowTest):
         self.assertEqual(min(row["depth"] for row in rows), 1)
 
     def test_depth_at_full_speed(self):
-        """So many at a time, as fast as they can: each finds itself there, and never more than they are; and of
-        them none is left when one comes alone."""
+        """Threads read as fast as they can: the depth of each read includes itself, and is at most the number of
+        threads. A single read afterwards has depth 1."""
         count = int(5000 * SCALE)
         for threads in (1, 4, 16):
             with self.subTest(threads=threads), LoopDisk(64 * MIB) as disk:
@@ -280,7 +295,7 @@ class TestSlow(SlowTest):
                 self.assertGreater(len(depths), count / 2)  # the others are counted as lost
                 self.assertEqual((min(depths), max(depths) <= threads), (1, True), max(depths))
                 if threads > 1 and len(os.sched_getaffinity(0)) > 1:  # on one CPU each may be done before the next
-                    self.assertGreater(max(depths), threads / 2)
+                    self.assertGreater(max(depths), 1)  # how many meet depends on what else runs
                 if "no_end" not in result.losses:  # else one that ended unseen may be left
                     self.assertEqual([row["depth"] for row in result.rows if row["comm"] == "alone"], [1])
 
@@ -298,15 +313,12 @@ class TestSlow(SlowTest):
     def test_depth_of_a_number_used_again(self):
         """A disk begins with none, whatever one of its number had."""
         with Tracer("slow", "--json", "-m", "0", "60") as tracer:
-            names = []
             for _ in range(3):
-                with NewLoopDisk(8 * MIB) as disk:
+                with NewLoopDisk(8 * MIB, numbers=[30001]) as disk:
                     run_load("read", 3, KIB4, disk.path, "write", 2, KIB4, disk.path)
-                names.append(disk.name)
             rows = tracer.stop().rows
-        self.assertEqual(len(set(names)), 1)
-        mine = [(row["disk"], row["depth"]) for row in rows if row["comm"] == "load"]
-        self.assertEqual(mine, [(mine[0][0], 1)] * 15)
+        mine = [row["depth"] for row in rows if row["comm"] == "load" and "30001" in row["disk"]]
+        self.assertEqual(mine, [1] * 15)
 
     def test_slowest(self):
         """-n: of all the slowest, and no others, in that order."""
@@ -351,7 +363,7 @@ class TestSlow(SlowTest):
                     self.assertEqual({row["cgroup"] for row in result.rows}, {mine.path})
 
     def test_by(self):
-        """What --by adds up at the end, beside what the rows say of whom, also in a replay."""
+        """The sums of --by at the end agree with the rows' units and users, also in a replay."""
         with LoopDisk(64 * MIB) as disk, Cgroup("mine.service") as mine, \
                 tempfile.NamedTemporaryFile() as file:
             loads = [Load("read", 40, KIB4, disk.path, name="mine", options=["-r"], group=mine),
@@ -379,6 +391,21 @@ class TestSlow(SlowTest):
         for share, _, unit, user in shares:
             self.assertAlmostEqual(float(share), 100 * times[unit, user][1] / total, delta=0.051)
 
+    def test_by_dir(self):
+        """The summary by folders: their files' time, added up."""
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder:
+            os.makedirs(f"{folder}/a/b")
+            with Tracer("slow", "-m", "0", "-d", disk.name, "--by", "dir:3") as tracer:
+                for name in ("a/b/one", "a/two"):
+                    written(f"{folder}/{name}", 2)
+                settled(disk.name)
+                result = tracer.stop()
+        rows = [line.split() for line in result.out.splitlines() if " W " in line]
+        count = len([words for words in rows if words[-1] in (f"{folder}/a/b/one", f"{folder}/a/two")])
+        self.assertGreaterEqual(count, 2)
+        table = result.out.split(" by dir:3\n")[1]
+        self.assertRegex(table, rf"(?m)^ +[0-9.]+% +{count}  {folder}/a$")
+
     def test_fits_the_terminal(self):
         """No line of I/O is wider, whatever its path is written with; of a path its end is there, and all
         of it where it has room."""
@@ -395,7 +422,7 @@ class TestSlow(SlowTest):
             self.assertRegex(text, r"(?m) \.\.\.a+/b+/c+/end$")
             self.assertEqual([line for line in text.splitlines() if line.endswith("...")], [])
             for columns, headings in ((80, "TIME PID COMM DISK D TOTALms FILE"),
-                                      (300, "TIME PID COMM DISK D FLAGS Kbytes TOTALms ADMIT QUEUE "
+                                      (320, "TIME PID COMM DISK D FLAGS Kbytes TOTALms ADMIT QUEUE "
                                             "DEVICE DEPTH STATUS FILE")):
                 with self.subTest(columns=columns):
                     lines = Terminal("slow", "--replay", file.name, rows=24,
@@ -404,7 +431,7 @@ class TestSlow(SlowTest):
                     self.assertEqual(" ".join(lines[heading].split()), headings)
                     rows = lines[heading + 1:lines.index("", heading)]
                     self.assertEqual([row for row in rows if len(row) > columns], [])
-                    self.assertEqual(columns == 300, any(row.endswith(f" {path}") for row in rows))
+                    self.assertEqual(columns == 320, any(row.endswith(f" {path}") for row in rows))
                     for end in (path[-20:], r"\x0a\x1bend", "\u00e4\\xffend", "c/end"):
                         self.assertTrue(any(row.endswith(end) for row in rows), (end, rows))
 
@@ -448,7 +475,7 @@ class TestSlow(SlowTest):
         """More than are named: a flush that does not end, and all others that wait for the next."""
         with iotest.Served("fuse") as server, iotest.NewLoopDisk(backing=server.path) as disk, \
                 answered(server):
-            with contextlib.suppress(OSError):  # there is none without CONFIG_BLK_WBT
+            with contextlib.suppress(OSError):  # a kernel without CONFIG_BLK_WBT has no such file
                 disk.queue("wbt_lat_usec", 0)
             load = Load("fsync", 64, 0, disk.path, name="many", options=["-t", "64"])
 
@@ -471,7 +498,7 @@ class TestSlow(SlowTest):
             self.assertEqual(row["waiters"], f"many[{load.pid}]{more}")
 
     def test_flush_waiter_from_before(self):
-        """One of two that wait for a flush began to do so before it could be seen."""
+        """One of two calls that wait for a flush began to wait before it could be traced."""
         with iotest.Served("fuse") as server, LoopDisk(backing=server.path) as disk, \
                 answered(server):
             disk.queue("write_cache", "write back")
@@ -571,7 +598,7 @@ class TestUserStacks(SlowTest):
         self.assertEqual(sorted((way, len(rows)) for (way, _), rows in ways.items()),
                          sorted((way, ROUNDS) for way in ("plain", "deep", "thread") for _ in range(4)))
 
-    def test_beside_the_kernels(self):
+    def test_with_kernel_stacks(self):
         with LoopDisk(64 * MIB) as disk, tempfile.NamedTemporaryFile() as file:
             ran = self.command(disk.path, "-K", "-d", disk.name, "--record", file.name)
             played = iotrace("slow", "--replay", file.name, "--json")
@@ -586,7 +613,7 @@ class TestUserStacks(SlowTest):
                       text.out)
 
     def test_bio_based(self):
-        """The line of dm's bio and that of the disk's request: both by the call that made them."""
+        """dm's bio and the disk's request have a row each, both with the stack of the call that made them."""
         with LoopDisk(64 * MIB) as disk, \
                 MappedDisk("linear", [disk], "0 65536 linear {0} 0") as mapped:
             result = self.command(mapped.path, "--bio")
@@ -621,13 +648,13 @@ class TestUserStacks(SlowTest):
             self.assertEqual(row["user"][1:2], ["ahead"], row)
 
     def test_no_room(self):
-        """What was not kept until it was looked for is counted, and said in its line."""
+        """Stacks for which the map had no room are counted, and marked in their rows."""
         rows, losses = self.without_room("-m", "0", "--limit", "0")
         self.assertEqual(len(rows), ROUNDS * len(self.WAYS))
         self.assert_lost(rows, losses)
 
     def test_no_room_for_the_slowest(self):
-        """With -n only those that are shown count."""
+        """With -n only the losses of rows that are shown are counted."""
         rows, losses = self.without_room("-n", "5")
         self.assertEqual(len(rows), 5)
         self.assert_lost(rows, losses)
@@ -662,7 +689,7 @@ class TestDelayedRange(SlowTest):
     PAGES = 1024
 
     def test_exactly_the_delayed_ones(self):
-        count, fast = max(20, int(137 * SCALE)), int(100000 * SCALE)
+        count, fast = max(20, int(57 * SCALE)), int(50000 * SCALE)
         with LoopDisk(128 * MIB) as lower, \
                 MappedDisk("delay", [lower], "0 262144 linear {0} 0") as disk, \
                 mounted(disk.path) as folder:
@@ -705,7 +732,7 @@ class TestDelayedRange(SlowTest):
         self.assertTrue(longest >= 50 * MS or not others, others)
 
     def sector(self, path):
-        """Where the file begins, which is in one piece."""
+        """The first sector of the file, which is in one piece."""
         size = os.statvfs(path).f_bsize
         count = self.PAGES * KIB4 // size
         with open(path, "rb") as file:
@@ -763,33 +790,87 @@ class TestLosses(SlowTest):
     READS = 3000
 
     def assert_counted(self, result, losses, count):
-        """All are rows, or such losses; and the ends that this kernel may hide."""
-        self.assertLessEqual(set(result.losses), {"no_end", *losses})
-        self.assertEqual(len(result.rows) + sum(result.losses.values()), count)
+        """All are rows, or such losses; and the ends that this kernel may hide.  What is beyond the limit is a row."""
+        self.assertLessEqual(set(result.losses), {"no_end", "beyond_limit", *losses})
+        lost = sum(n for key, n in result.losses.items() if key != "beyond_limit")
+        self.assertEqual(len(result.rows) + lost, count)
+        self.assertEqual(sum(row["file"] == "[not read]" for row in result.rows), result.losses.get("beyond_limit", 0))
 
     def load(self, disk):
         return lambda: run_load("read", self.READS, KIB4, disk.path)
 
     def test_limit(self):
-        with LoopDisk(64 * MIB) as disk:
-            result = self.trace(disk.name, self.load(disk), "-m", "0", "--limit", "10", loss=False)
-        self.assert_counted(result, {"beyond_limit"}, self.READS)
-        self.assertIn("beyond_limit", result.losses)
+        """Beyond it only the file is not known."""
+        with LoopDisk(64 * MIB) as disk, Cgroup("mine") as mine, Delta(disk.name) as delta:
+            loads = [Load("read", 1000, KIB4, disk.path, "write", 300, 2 * KIB4, disk.path, name=name,
+                          options=["-r", "-t", "3"], group=group) for name, group in (("one", mine), ("two", None))]
+            result = self.trace(disk.name, lambda: run_loads(*loads), "-m", "0", "--limit", "10", loss=False)
+        self.assert_counted(result, (), 2600)
+        self.assertGreater(result.losses["beyond_limit"], 1000)
+        self.assertEqual({row["file"] for row in result.rows}, {"[not read]", "[block device]"})
+        self.assertEqual({row["lost"] for row in result.rows}, {0})
+        for op, size, reads in (("read", KIB4, 1000), ("write", 2 * KIB4, 300)):
+            rows = [row for row in result.rows if row["op"] == op]
+            self.assertEqual({row["bytes"] for row in rows}, {size})
+            self.assertEqual(512 * delta["sectors_read" if op == "read" else "sectors_written"], 2 * reads * size)
+            for load in loads:
+                mine_only = [row for row in rows if row["comm"] == load.name]
+                self.assertEqual(len(mine_only), reads)
+                self.assertEqual({row["pid"] for row in mine_only}, {load.pid})
+        for row in result.rows:
+            self.assertEqual(row["cgroup"] == mine.path, row["comm"] == "one", row)
+            self.assertEqual((row["status"], row["retries"], row["depth"] in range(1, 7)), ("ok", 0, True), row)
+            self.assertLess(row["sector"] + row["bytes"] // 512, 64 * MIB // 512 + 1)
+
+    def test_limit_compared_with_top(self):
+        """Beyond --limit rows have no file, but all I/Os are counted: top and the disk agree, by operation."""
+        with LoopDisk(64 * MIB) as disk, open(disk.path, "rb+", buffering=0) as device, \
+                Tracer("top", "--json", "-d", disk.name, "600") as top, Delta(disk.name) as delta:
+            def work():
+                run_load("read", self.READS, KIB4, disk.path, "write", 500, KIB4, disk.path, options=["-t", "4"])
+                for i in range(20):
+                    os.pwrite(device.fileno(), b"x" * KIB4, i * 64 * KIB4)
+                    os.fsync(device.fileno())
+            result = self.trace(disk.name, work, "-m", "0", "--limit", "1", loss=False)
+            counted = top.stop().rows
+        rows = result.rows
+        self.assertLessEqual(set(result.losses), {"beyond_limit"})
+        self.assertEqual({row["op"] for row in rows}, {"read", "write", "flush"} | {row["op"] for row in counted})
+        for op, field in (("read", "reads"), ("write", "writes"), ("flush", "flushes")):
+            mine = [row for row in rows if row["op"] == op or (op, row["op"]) == ("write", "sync")]
+            self.assertGreater(sum(row["file"] == "[not read]" for row in mine), 10)
+            self.assertEqual(len(mine), delta[field])
+            if op != "flush":
+                self.assertEqual(sum(row["bytes"] for row in mine), 512 * delta[f"sectors_{'read' if op == 'read' else 'written'}"])
+        for op in {row["op"] for row in rows}:
+            mine, theirs = ([row for row in all_rows if row["op"] == op] for all_rows in (rows, counted))
+            self.assertEqual(len(mine), sum(row["io"] for row in theirs), op)
+            self.assertEqual(sum(row["bytes"] for row in mine), sum(row["bytes"] for row in theirs), op)
 
     def test_ring_full(self):
+        """Records that did not fit are counted, and the next row has the number lost before it."""
+        alone = 0
         with LoopDisk(64 * MIB) as disk, \
                 Tracer("slow", "--json", "-d", disk.name, "-m", "0", "--limit", "0",
-                       "--map-size", f"rows={1 << 20}", "60") as tracer:
+                       "--map-size", f"rows={1 << 16}", "60") as tracer:
             tracer.process.send_signal(signal.SIGSTOP)
             try:
                 self.load(disk)()
             finally:
                 tracer.process.send_signal(signal.SIGCONT)
+            for alone in range(1, 9):  # the first ones may find no room either: it is read each second
+                time.sleep(0.5)
+                run_load("read", 1, KIB4, disk.path, name="alone")
             result = tracer.stop()
         self.assert_ended_well(result)
-        self.assert_counted(result, {"records_full"}, self.READS)
-        self.assertIn("records_full", result.losses)
+        self.assert_counted(result, {"records_full"}, self.READS + alone)
+        self.assertGreater(result.losses["records_full"], 1000)
         self.assertGreater(len(result.rows), 500)
+        self.assertGreater(result.losses["beyond_limit"], 500)
+        behind = [row for row in result.rows if row["lost"]]
+        self.assertEqual([(row["comm"], row["lost"]) for row in behind], [("alone", result.losses["records_full"])])
+        self.assertEqual([row["comm"] for row in result.rows if row["time"] > behind[0]["time"] and
+                          row["comm"] != "alone"], [])
 
     def test_arrivals(self):
         """More bios wait for a request than there is room for: ADMIT is there, or is counted as not known."""
@@ -805,8 +886,8 @@ class TestLosses(SlowTest):
         self.assertGreaterEqual(waited + sum(result.losses.values()), 10)
 
     def test_many(self):
-        """As fast as it goes: all are shown, or counted."""
-        count = int(50000 * SCALE)
+        """At full speed each I/O is shown, or counted as lost."""
+        count = int(20000 * SCALE)
         with LoopDisk(64 * MIB) as disk:
             result = self.trace(disk.name, lambda: run_load("read", count, KIB4, disk.path,
                                                             options=["-t", "4"]),
@@ -830,7 +911,7 @@ class TestErrors(SlowTest):
     def test_usage(self):
         for args, words in ((("-m", "x"), ("-m", "milliseconds")), (("-n", "0"), ("-n",)),
                             (("--limit", "-1"), ("--limit",)),
-                            (("--by", "file"), ("--by", "file")), (("-d", "none"), ("none",))):
+                            (("--by", "inode"), ("--by", "inode")), (("-d", "none"), ("none",))):
             with self.subTest(args=args):
                 self.assert_one_line(iotrace("slow", *args), 2, *words)
 
@@ -870,7 +951,7 @@ def written(path, pages, flags=os.O_CREAT, sync=True):
 
 
 class TestFiles(SlowTest):
-    """Bytes by file, beside those that were written or read there."""
+    """Bytes by file equal the bytes that were written to it or read from it."""
 
     def files(self, disk, work, op="write"):
         os.sync()
@@ -904,6 +985,19 @@ class TestFiles(SlowTest):
                          {paths["direct"]: 4 * KIB4, paths["large"]: 1024 * KIB4,
                           paths["buffered"]: 8 * KIB4, paths["mapped"]: 2 * KIB4})
         self.assertLessEqual(set(found), {"[ext4 journal]", "[ext4 metadata]"})
+
+    def test_small_direct_reads(self):
+        """One bio each, which the kernel waits for as for the bio of an opened disk, which is read, too."""
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder:
+            path = f"{folder}/small"
+            written(path, 2)
+
+            def work():
+                for source in path, disk.path:
+                    subprocess.run(["dd", f"if={source}", "of=/dev/null", "iflag=direct", "bs=512", "count=16"],
+                                   stderr=subprocess.DEVNULL, check=True)
+            found = self.files(disk, work, "read")
+        self.assertEqual((found.get(path), found.get("[block device]")), (2 * KIB4, 2 * KIB4))
 
     def test_aio(self):
         """Eight at a time: the file is known of each, and who asked for it."""
@@ -1008,13 +1102,13 @@ class TestFiles(SlowTest):
         self.assertEqual(found.get(f"{disk.name}:/d/f"), 3 * KIB4)
 
     def test_overlay(self):
-        """The file is that of the upper layer, or of the lower."""
+        """The file is named by its path in the upper or the lower layer."""
         with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder, overlay(folder) as merged:
             found = self.files(disk, lambda: written(f"{merged}/file", 3))
         self.assertEqual(found.get(f"{folder}/upper/file"), 3 * KIB4)
 
     def test_long_path(self):
-        """What had no room is missed towards the root."""
+        """A path that is too long lacks the folders next to the root."""
         with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder:
             path = folder
             for letter in "abcdef":
@@ -1042,7 +1136,8 @@ class TestFiles(SlowTest):
         for row in result.rows:
             if row["op"] in ("read", "write"):
                 sizes.setdefault(row["file"], set()).add(row["bytes"])
-        self.assertEqual(set(sizes), {path, "[xfs metadata]", "[file system metadata]"} & set(sizes))
+        self.assertEqual(set(sizes), {path, "[xfs log]", "[xfs metadata]", "[file system metadata]"} & set(sizes))
+        self.assertIn("[xfs log]", sizes)
         self.assertIn(path, sizes)
         # Heads of allocation groups are of 512 bytes.
         self.assertIn(512, sizes.get("[xfs metadata]", set()) | sizes.get("[file system metadata]", set()))
@@ -1063,7 +1158,7 @@ class TestFiles(SlowTest):
         self.assertEqual(mine, [("write", "[block device]"), ("read", "[block device]")] * 4)
 
     def test_buffers_through_dm(self):
-        """What dm sends on does not lead to the file; the memory is not taken for it."""
+        """Bios that dm makes do not lead to the file: their memory is not mistaken for another file's."""
         with LoopDisk(128 * MIB) as disk, LoopDisk(64 * MIB) as other, mounted(other.path) as folder, \
                 MappedDisk("linear", [disk], "0 262144 linear {0} 0") as mapped, \
                 mounted(mapped.path) as upper:
@@ -1090,8 +1185,9 @@ class TestFiles(SlowTest):
             def work():
                 written(paths["direct"], 4, os.O_DIRECT)
                 with open(paths["direct"], "rb", buffering=0) as file, mmap.mmap(-1, 4 * KIB4) as memory:
+                    memory[:] = bytes(4 * KIB4)  # btrfs reads by way of the cache what would fault
                     fcntl.fcntl(file, fcntl.F_SETFL, os.O_DIRECT)
-                    file.readinto(memory)
+                    self.assertEqual(file.readinto(memory), 4 * KIB4)
                 written(paths["compressed"], 64)
             rows = self.trace(disk.name, work, "-m", "0").rows
         files = {row["file"] for row in rows if row["op"] in ("read", "write")}
@@ -1101,7 +1197,7 @@ class TestFiles(SlowTest):
         self.assertLessEqual(files, known)
         direct = [row for row in rows if row["file"] in (paths["direct"], "[direct I/O, file not known]")]
         self.assertEqual({op: sum(row["bytes"] for row in direct if row["op"] == op) for op in ("read", "write")},
-                         dict.fromkeys(("read", "write"), 4 * KIB4))
+                         dict.fromkeys(("read", "write"), 4 * KIB4), rows)
         compressed = [row for row in rows if row["op"] == "write" and "meta" not in row["flags"].split(",") and
                       row not in direct and row["file"] != "[btrfs metadata]"]
         self.assertGreater(len(compressed), 0)

@@ -336,16 +336,16 @@ class WaitTest(StackTest):
 
     @staticmethod
     def is_timed(row, op, disk):
-        """Is that among what the load's clock says of @op? Not what it waits in to read its own times, in
-        /proc, and not faults of its own code, whose pages a shared file system (FUSE) takes away when
-        the file is opened again."""
+        """Does the load's clock include this wait in the time of @op? It does not include waits for reading its
+        times in /proc, nor faults of its own code, whose pages a shared file system (FUSE) drops when the file
+        is opened again."""
         if op != "fault":
             return row["disk"] == disk.name
         in_fault = any("fault" in name for name in row["kernel"])
         return in_fault and (not row.get("user") or "op_fault" in row["user"])
 
     def assert_waits(self, rows, off, disk):
-        """Those of each operation are what its own clock says, within 2 %."""
+        """The waits of each operation agree with its own clock, within 2 %."""
         for op, bounds in off.items():
             mine = [row for row in rows if row["comm"] == op and self.is_timed(row, op, disk)]
             got = dict(zip(("read_wait_ns", "write_wait_ns"), self.sum(mine)))
@@ -386,11 +386,12 @@ class TestKnownWaits(WaitTest):
         inner = {"read": "vfs_read", "write": "vfs_write", "fault": "handle_mm_fault"}
         for op, (ns, _) in off.items():
             mine = [row for row in rows if row["comm"] == op]
-            # By far the most by the one path in the kernel.
+            # By far the most by the one path in the kernel, without waits for a CPU.
+            for_cpu = sum(row[COLUMN[op]] for row in mine if any("cond_resched" in name for name in row["kernel"]))
             largest = max(mine, key=lambda row: row[COLUMN[op]])
             same = [row for row in mine if row["kernel"] == largest["kernel"]]
             self.assertEqual(largest["disk"], "[unknown]" if op == "fault" else disk.name)
-            self.assertGreater(sum(row[COLUMN[op]] for row in same), 0.9 * ns, rows)
+            self.assertGreater(sum(row[COLUMN[op]] for row in same), 0.9 * (ns - for_cpu), rows)
             self.assertTrue(any(name in largest["kernel"] for name in
                                 ([inner[op]] if op in inner else ["do_fsync", "vfs_fsync_range",
                                                                   "__x64_sys_fsync"])), largest)
@@ -399,7 +400,7 @@ class TestKnownWaits(WaitTest):
             elif largest["user"]:
                 self.assertRegex(largest["user"][0], "read|write|fsync")
 
-    def test_beside_breakdown(self):
+    def test_with_breakdown(self):
         """All waits are the SELF of the calls, less their time on the CPU."""
         with slow_disk(reads=10, writes=10) as (disk, group), \
                 self.loads(disk, group, ("read", 5), ("write", 5), ("fsync", 5)) as loads:
@@ -407,9 +408,9 @@ class TestKnownWaits(WaitTest):
             with Tracer("stack", "--json", "--value", "wait", *mine) as waits, \
                     Tracer("breakdown", "--json", *mine) as calls:
                 off = self.run_in_turn(loads)
-                result, beside = waits.stop(), calls.stop()
-        self.assertFalse(set(result.losses) | set(beside.losses))
-        whole = sum(row["self_ns"] for row in beside.rows if row["io"] != "async")
+                result, by_layer = waits.stop(), calls.stop()
+        self.assertFalse(set(result.losses) | set(by_layer.losses))
+        whole = sum(row["self_ns"] for row in by_layer.rows if row["io"] != "async")
         waited = sum(self.sum(result.rows))
         self.assert_within(sum(self.sum(result.rows, disk=disk.name)),
                            [sum(bounds) for bounds in zip(*off.values())])
@@ -417,7 +418,7 @@ class TestKnownWaits(WaitTest):
         self.assertLess(whole - waited, sum(load.on_cpu_max for load in loads))
 
     def test_runnable(self):
-        """What waits for a CPU in a call waits, what does so on its way back to user space not. --by: not
+        """Waiting for a CPU counts inside a call, but not on the way back to user space. --by: not
         by kprobe.multi, which the kernel skips while stack takes its rows out of maps."""
         with LoopDisk() as disk:
             cpu = min(os.sched_getaffinity(0))
@@ -431,9 +432,9 @@ class TestKnownWaits(WaitTest):
                 for load in loads:
                     load.process.communicate(timeout=iotest.patience(60))
                 elapsed += time.monotonic_ns()
-                result, beside = waits.stop(), calls.stop()
-        self.assertFalse(set(result.losses) - LOST_NAMES | set(beside.losses))
-        whole = sum(row["self_ns"] for row in beside.rows if row["io"] != "async")
+                result, by_layer = waits.stop(), calls.stop()
+        self.assertFalse(set(result.losses) - LOST_NAMES | set(by_layer.losses))
+        whole = sum(row["self_ns"] for row in by_layer.rows if row["io"] != "async")
         waited = sum(self.sum(result.rows))
         self.assertGreater(waited, 0)
         # The rest is the time that both had the one CPU in calls.
@@ -545,7 +546,7 @@ class TestOptions(WaitTest):
                                (("--cgroup", f"/{os.path.basename(group.group)}"), {"read", "write", "fault"})):
                 with self.subTest(args=args):
                     seen = seen - {"fault"} | seen & FAULTS
-                    # Of what else runs on the machine nothing is said.
+                    # Without -d, -p and --cgroup other processes are traced, too: nothing is asserted about them.
                     alone = () if {"-d", "-p"} & set(args) or "--cgroup" in args else \
                         ("--by", "disk,comm")
                     with self.loads(disk, group, *[(op, 4) for op in ("read", "write", *FAULTS)]) as loads, \

@@ -131,7 +131,7 @@ class TestKeys(ByTest):
 
 class TestFilter(ByTest):
     def test_process(self):
-        """-p beside keys that have no process."""
+        """-p together with --by keys that do not include the process."""
         with LoopDisk(64 * MIB) as disk:
             loads = [Load("write", count, KIB4, disk.path, options=["-r"]) for count in (30, 40)]
             results = self.trace(lambda: run_loads(*loads), {
@@ -144,7 +144,7 @@ class TestFilter(ByTest):
 
 class TestUser(ByTest):
     def test_user(self):
-        """What a process does after setuid() is the new user's."""
+        """I/O after setuid() is counted for the new user."""
         with LoopDisk(64 * MIB) as disk:
             os.chmod(disk.path, 0o666)
             loads = [Load("write", 10 * i, KIB4, disk.path, options=["-r"], prefix=prefix)

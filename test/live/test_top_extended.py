@@ -81,7 +81,7 @@ class TestTimes(ExtendedTest):
         self.assertEqual(row["io"], 2000)
         self.assertLessEqual(row["p99_ns"], row["max_ns"])
         self.assertLessEqual(row["max_ns"], row["time_ns"])
-        # 20 of them take at least as long, but for the half slot that it may be too large.
+        # 20 of them take at least p99, which may be too large by half a slot.
         self.assertGreaterEqual(row["time_ns"], 20 * row["p99_ns"] * 15 // 16)
         self.assertGreaterEqual(row["max_ns"] * row["io"], row["time_ns"])
 
@@ -97,7 +97,7 @@ class TestTimes(ExtendedTest):
         self.assertRegex(text.out, r"(?m) AVGms +P99ms +MAXms +ERR$")
 
     def test_busy_from_the_start(self):
-        """What completes before the run begins makes no row, which would have no slots."""
+        """I/Os that complete before the run begins make no row: it would have no slots."""
         with LoopDisk(64 * MIB) as disk:
             with subprocess.Popen([LOAD, "-n", "busy", "read", "100000000", "4096", disk.path],
                                   stdout=subprocess.DEVNULL) as load:

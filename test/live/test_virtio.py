@@ -183,9 +183,9 @@ class VirtioTest(LiveTest):
         self.assertEqual(got, want)
 
     def assert_added_and_got(self, result, method, *kinds, **added):
-        """No loss, and all buffers were got back: of each kind (buffers, bytes that the device wrote in
-        each). With kprobes some may not have been seen, those that came in an interrupt during another
-        probe, and these were reported (docs/COUNTING.md)."""
+        """No loss, and all buffers were returned. kinds: (buffers, bytes that the device wrote in each).
+        With kprobes a buffer returned in an interrupt during another probe may be missed; it was reported
+        then (docs/COUNTING.md)."""
         missed = result.losses.get("missed", 0) if method == "kprobe" else 0
         self.assert_no_loss(result, but=("missed",) if missed else ())
         self.assert_sums(result.rows, **added)
@@ -241,7 +241,7 @@ class TestDisk(VirtioTest):
     """N direct I/Os of B bytes: N x B bytes, a header of 16 bytes out and a status byte in each."""
 
     def check(self, count, size, method, options, exact_lists=True):
-        """That many writes, and as many reads."""
+        """`count` writes, and as many reads, are counted exactly."""
         disk, device = scratch_disk()
 
         def work():
@@ -373,7 +373,7 @@ def text_slots(result):
 # -- Interrupts, on any machine --------------------------------------------
 
 def exchange_with_gateway():
-    """Some packets out, and some in if there is somebody: the gateway's discard port."""
+    """Sends some packets to the gateway's discard port; if the gateway answers, packets also come in."""
     gateway = next((line.split()[2] for line in read_text("/proc/net/route").splitlines()[1:]
                     if line.split()[1] == "00000000"), None)
     if gateway is None:
@@ -586,9 +586,9 @@ class TestNetwork(VirtioTest):
                              out_bytes=count * (size + self.NET_HEADER))
         self.for_each_method(self.device, check)
 
-    def test_upon_another(self):
-        """The disk's interrupts while packets are sent from that CPU: what comes upon a probe of a
-        packet's queue, and is not seen, is said."""
+    def test_interrupted_probe(self):
+        """The disk's interrupts come while packets are sent from that CPU. A disk's buffer that is missed, since
+        the probe of a packet was interrupted, is reported."""
         if "kprobe" not in methods():
             self.skipTest("no kprobes")
         disk, device = scratch_disk()
@@ -620,7 +620,7 @@ class TestNetwork(VirtioTest):
         self.assertLessEqual(count, seen + lost)
 
     def test_received(self):
-        """Answers to ARP: the device wrote what was received, and a header in front of each."""
+        """Answers to ARP: the device wrote the received bytes, and a header before each packet."""
         request = (b"\xff" * 6 + self.mac + struct.pack("!HHHBBH", ARP, 1, 0x0800, 6, 4, 1) +
                    self.mac + socket.inet_aton("10.0.2.15") + bytes(6) +
                    socket.inet_aton("10.0.2.2"))
@@ -668,7 +668,7 @@ class TestNinep(VirtioTest):
         self.skipTest("no 9p that is uncached and may be written to")
 
     def read_once(self, path, size, device, options):
-        """What opening, reading and closing the file took."""
+        """Opens, reads and closes the file; returns the device's used_bytes, buffers and out_bytes."""
         def work():
             fd = os.open(path, os.O_RDONLY)
             try:
@@ -735,7 +735,7 @@ class TestConsole(VirtioTest):
 
 class TestRandom(VirtioTest):
     def test_read(self):
-        """What /dev/hwrng gave came through the queue, and all that was asked for was used."""
+        """The bytes read from /dev/hwrng went through the queue, and the device filled each buffer."""
         found = devices("virtio_rng")
         current = "/sys/class/misc/hw_random/rng_current"
         if not found or not os.path.exists(current) or "virtio" not in read_text(current):
@@ -773,8 +773,8 @@ class TestRandom(VirtioTest):
 
 class TestUnbind(VirtioTest):
     def test_forgotten(self):
-        """A device that is taken away keeps its buffers: they do not stay in the map, nor are they
-        mistaken for those of its successor."""
+        """A device is removed and does not return its buffers: they do not stay in the map, and are not
+        mistaken for buffers of its successor."""
         if not sees_calls(hooks_of("-x")):
             self.skipTest("no hook for buffers being added")
         interface, device = network()
@@ -849,7 +849,7 @@ class TestOptions(VirtioTest):
                 self.assert_one_line(iotrace("virtio", *args, "0.1", "1"), 2, word)
 
     def test_nothing_used(self):
-        """Nobody gives a balloon memory back here."""
+        """A balloon's queues are unused here: no output, and a message says so."""
         balloons = devices("virtio_balloon")
         if not balloons:
             self.skipTest("no balloon")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whose I/O it was: top, breakdown and stack say the same of one load, by each key, and so does
-/proc/diskstats."""
+"""Keys that say whose I/O it is: for one load top, breakdown, stack and /proc/diskstats agree, by each
+key."""
 import contextlib
 import glob
 import io
@@ -12,8 +12,8 @@ import subprocess
 import tarfile
 
 from iotest import (LOAD, MIB, Delta, Held, LiveTest, Load, LoopDisk, Tracer, by_fields, main,
-                    mounted, patience, read_text, run, run_load, run_loads, settled, wait_until,
-                    write_text)
+                    make_read_only, mounted, patience, read_text, run, run_load, run_loads, settled,
+                    wait_until, writable, write_text)
 from test_breakdown_by import Cgroup, UserLoad
 
 KIB4 = 4096
@@ -63,8 +63,7 @@ def summed(parts):
 
 class WhoTest(LiveTest):
     # Of other disks too.  Percentiles, and stack's names of frames, are not what is asked for here.
-    OTHERS = {"no_end", "missed", "percentiles", "symbols_unread", "frames_unread", "mappings_full",
-              "mappings_lost"}
+    OTHERS = {"no_end", "missed", "percentiles", "symbols_unread", "frames_unread"}
 
     def trace(self, work, options):
         """The results of all three of the same work: {(command, name): Result}."""
@@ -177,7 +176,7 @@ class TestKeys(WhoTest):
                              for field in FIELDS[command]([])}}, result)
 
     def test_all_at_once(self):
-        """Keys beside keys."""
+        """All keys at once."""
         names = [disk.name for disk in self.disks]
         results = self.trace(self.work, {"all": ("--by", ",".join(self.KEYS))})
         for (command, _), result in results.items():
@@ -194,7 +193,7 @@ for _key in TestKeys.KEYS:
 # -- Write-back --------------------------------------------------------------
 
 class TestWriteBack(WhoTest):
-    """What a kernel thread writes counts for the group whose process dirtied the pages."""
+    """Write-back by a kernel thread is counted for the group of the process that dirtied the pages."""
 
     SIZE = 4 * MIB
 
@@ -214,10 +213,13 @@ class TestWriteBack(WhoTest):
             if not is_v1:
                 self.charge_memory(one)
 
+            make_read_only(folder)
+
             def work():
-                self.dirty(one, f"{folder}/one", self.SIZE)
-                self.dirty(two, f"{folder}/two", self.SIZE // 2)
-                os.sync()
+                with writable(folder):
+                    self.dirty(one, f"{folder}/one", self.SIZE)
+                    self.dirty(two, f"{folder}/two", self.SIZE // 2)
+                    os.sync()
                 settled(disk.name)
             with Delta(disk.name) as delta:
                 results = self.trace(work, {"": ("--by", "cgroup", "-d", disk.name)})
@@ -250,7 +252,7 @@ class TestWriteBack(WhoTest):
 
 @contextlib.contextmanager
 def docker_file(number, name):
-    """What docker leaves of a container."""
+    """Makes the file that docker has for a container."""
     folder = f"/var/lib/docker/containers/{number}"
     made = next(path for path in ("/var/lib/docker", "/var/lib/docker/containers", folder)
                 if not os.path.exists(path))
@@ -317,7 +319,7 @@ class TestContainer(WhoTest):
             pid, = self.pids_of(comm)
 
             def work():
-                run_load("write", self.OUTSIDE, KIB4, disk.path, name="beside", options=["-r"])
+                run_load("write", self.OUTSIDE, KIB4, disk.path, name="outside", options=["-r"])
                 held.go().process.wait(patience(60))
             results = self.trace(work, {
                 "by": ("--by", "container,process", "-d", disk.name),
@@ -341,7 +343,7 @@ class TestContainer(WhoTest):
         return found
 
     def test_namespaces(self):
-        """As docker makes them, with the file that docker leaves."""
+        """A container with namespaces and a file like docker's."""
         unshare = ["unshare", "--cgroup", "--pid", "--mount", "--uts", "--ipc", "--net", "--fork"]
         if subprocess.run([*unshare, "true"], check=False, capture_output=True).returncode:
             self.skipTest("no unshare, or none for all of these")

@@ -6,8 +6,8 @@
  * What the kernel's verifier makes of the BPF programs.  The subcommand runs as it is until it
  * loads its object, with its options, map sizes and hooks: bpf_object__load_skeleton() is ours
  * (-Wl,--wrap).  The programs that it would load are loaded with BPF_LOG_STATS; with --all the
- * object's other programs, too, but for those that only backups need (NAME_b, NAME_1 to NAME_6). Of
- * programs that differ by constants one is loaded, of copies two.  Nothing is attached.
+ * object's other programs, too, except spares (NAME_spare).  If programs differ by constants only,
+ * one of them is loaded.  Nothing is attached.
  *
  * A line per program, its fields separated by tabs:
  *   OBJECT PROGRAM INSNS USEC      instructions processed, and the time that took
@@ -26,10 +26,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cmd/command.h"
+#include "cmd/cli/command.h"
+#include "core/base/array.h"
+#include "core/bpf/hooks.h"
 #include "core/bpf/kernel_types.h"
 #include "core/symbols/symbol_server.h"
 #include "core/system/limits.h"
+#include "probes/stuck.h"
 #include "probes/unwind.h"
 #include "verifier_skeletons.h"
 
@@ -55,34 +58,24 @@ static bool ends_in(const char *name, const char *end)
 	return len > end_len && strcmp(name + len - end_len, end) == 0;
 }
 
-static bool is_backup(const char *name)
-{
-	size_t len = strlen(name);
-
-	return len > 2 && name[len - 2] == '_' && strchr("b123456", name[len - 1]);
-}
-
-/* Those that differ by constants only: of the programs of probes/call_functions.h the first
- * function's are loaded, of its copies (probes/calls.bpf.h) the first and the last. */
+/* Programs of probes/call_functions.h differ by constants only: the programs of the first function
+ * are loaded, the others are duplicates. */
 static bool is_duplicate(const char *name)
 {
-	static const char *const ends[] = { "_e", "_x", "_ke", "_kx" };
-	char first[32], base[64], last[72];
+	static const char *const ends[] = {
+		"_e", "_x", "_ke", "_kx", "_e" HOOKS_SPARE, "_x" HOOKS_SPARE
+	};
+	char first[32];
 
-	snprintf(base, sizeof(base), "%s", name);
-	if (is_backup(base))
-		base[strlen(base) - 2] = 0;
-	snprintf(last, sizeof(last), "%s_6", base);
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
 		snprintf(first, sizeof(first), "v_read%s", ends[i]);
-		if (ends_in(base, ends[i]))
-			return strcmp(base, first) != 0 ||
-			       (strcmp(name, base) != 0 && strcmp(name, last) != 0);
+		if (ends_in(name, ends[i]))
+			return strcmp(name, first) != 0;
 	}
 	return false;
 }
 
-/* Why @prog, which the subcommand does not load here, is not to be tried; NULL: it is. */
+/* The reason not to load @prog, which the subcommand does not load either; NULL: load it. */
 static const char *has_no_target(const struct kernel_types *types, const struct bpf_program *prog)
 {
 	const char *section = bpf_program__section_name(prog), *target = strchr(section, '/');
@@ -113,7 +106,7 @@ static void select_others(struct bpf_object *obj)
 	bpf_object__for_each_program (prog, obj) {
 		const char *why;
 
-		if (bpf_program__autoload(prog) || is_backup(bpf_program__name(prog)) ||
+		if (bpf_program__autoload(prog) || ends_in(bpf_program__name(prog), HOOKS_SPARE) ||
 		    is_duplicate(bpf_program__name(prog)))
 			continue;
 		why = has_no_target(types, prog);
@@ -179,7 +172,7 @@ __attribute__((format(printf, 2, 0))) static int note_refused(enum libbpf_print_
 	return 0;
 }
 
-/* The line of a refused program's log that says why: the last one but for the figures. */
+/* The line of a refused program's log with the reason: the last one before the figures. */
 static void tell_refused(const struct bpf_program *prog, const char *log, int error)
 {
 	const char *end = strstr(log, "verification time"), *line;
@@ -195,7 +188,7 @@ static void tell_refused(const struct bpf_program *prog, const char *log, int er
 	tell(prog, "-", *why ? why : strerror(error));
 }
 
-/* As the kernel holds it, since 5.16; 0: before. */
+/* The number that the kernel has stored, since 5.16; 0: an older kernel. */
 static unsigned long verified_insns(const struct bpf_program *prog)
 {
 	struct bpf_prog_info info = {};
@@ -215,7 +208,7 @@ static void tell_loaded(const struct bpf_program *prog, const char *log)
 		insns = at;
 	if (!insns || !time || sscanf(insns, "processed %lu insns", &n) != 1 ||
 	    sscanf(time, "verification time %lu usec", &usec) != 1 || (held && held != n)) {
-		fprintf(stderr, "verifier: %s: %lu instructions, not those of its log: %s\n",
+		fprintf(stderr, "verifier: %s: %lu instructions, but its log has others: %s\n",
 			bpf_program__name(prog), held, log);
 		fflush(stdout);
 		_exit(1);
@@ -252,7 +245,7 @@ static void load_and_tell(struct bpf_object_skeleton *s)
 	_exit(0);
 }
 
-/* What was loaded, or refused, is not loaded again. */
+/* A program that was loaded, or refused, is not loaded again. */
 static void deselect(struct bpf_object *obj, const char *up_to)
 {
 	struct bpf_program *prog;
@@ -299,7 +292,7 @@ int __wrap_bpf_object__load_skeleton(struct bpf_object_skeleton *s)
 static int list_programs(void)
 {
 	printf("compiler\t%s\n", BPF_COMPILER);
-	for (size_t i = 0; i < sizeof(skeletons) / sizeof(skeletons[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(skeletons); i++) {
 		struct bpf_program *prog;
 		struct bpf_object *obj;
 		const void *elf;
@@ -330,8 +323,8 @@ int main(int argc, char **argv)
 	argv += 1 + all;
 	limits_raise();
 	for (size_t i = 0; argc > 0 && i < n_commands; i++)
-		if (strcmp(argv[0], commands[i].name) == 0) {
-			tool_main(commands[i].command, argc, argv);
+		if (commands[i].tool && strcmp(argv[0], commands[i].name) == 0) {
+			tool_main(commands[i].tool, argc, argv);
 			fprintf(stderr, "verifier: %s loaded nothing\n", argv[0]);
 			return 1;
 		}

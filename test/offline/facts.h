@@ -4,7 +4,7 @@
 
 struct offline_kernel;
 
-/* Whose answers core/bpf/hook_facts.h gives in the program that facts.c is linked to; it is set
+/* The kernel whose answers core/bpf/hook_facts.h gives in a program linked to facts.c; it is set
  * before the first question. */
 void facts_about(const struct offline_kernel *kernel);
 

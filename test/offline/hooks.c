@@ -6,7 +6,7 @@
  * of (offline_kernel.h): the attach tables, the options and the engine are the subcommand's own,
  * the answers about the kernel come from facts.c.  A line per alternative, its fields separated by
  * tabs: event, "required" or "optional", kind, target, "taken", "usable", "unknown" or "no", its
- * programs (separated by commas; where there are backup programs, theirs too, whether the object
+ * programs (separated by commas; where there are spares, theirs too, whether the object
  * has them or not), the reason.
  */
 #include <errno.h>
@@ -14,11 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/choices.h"
-#include "cmd/command.h"
-#include "cmd/report.h"
+#include "cmd/engine/choices.h"
+#include "cmd/cli/command.h"
+#include "cmd/cli/report.h"
+#include "core/base/array.h"
 #include "core/bpf/hook_facts.h"
-#include "core/system/tracefs.h"
+#include "cmd/kvm/tracefs.h"
 #include "test/offline/facts.h"
 #include "test/offline/offline_kernel.h"
 
@@ -55,14 +56,14 @@ int __wrap_virtio_check(const struct virtio_options *o, const char *root, struct
 	return 0;
 }
 
-/* Which events a group has is in tracefs alone: those whose records are looked at. */
+/* The events of a group are in tracefs only; here they are the events whose records are read. */
 int __wrap_tracefs_events(const char *root, const char *group, char ***names, size_t *n,
 			  struct error *err)
 {
 	static const char *const events[] = { "entry", "exit", "userspace_exit" };
 
 	(void)root;
-	*n = sizeof(events) / sizeof(events[0]);
+	*n = ARRAY_SIZE(events);
 	*names = calloc(*n, sizeof(**names));
 	if (!*names)
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
@@ -106,8 +107,8 @@ static void print_programs(const struct hook_choice *choice, const struct hooks 
 
 	for (int p = 0; p < HOOK_PROGS && progs[p]; p++) {
 		printf("%s%s", p ? "," : "", progs[p]);
-		for (size_t i = 0; hooks_suffix(hooks, choice->alt, i); i++)
-			printf(",%s%s", progs[p], hooks_suffix(hooks, choice->alt, i));
+		if (hooks_preempts(hooks, choice->alt->kind))
+			printf(",%s" HOOKS_SPARE, progs[p]);
 	}
 }
 
@@ -131,7 +132,7 @@ static const struct tool *command_named(const char *name)
 {
 	for (size_t i = 0; i < n_commands; i++)
 		if (strcmp(commands[i].name, name) == 0)
-			return commands[i].command;
+			return commands[i].tool;
 	return NULL;
 }
 

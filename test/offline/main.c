@@ -22,6 +22,7 @@
 #include <bpf/btf.h>
 
 #include "test/offline/offline_kernel.h"
+#include "core/base/array.h"
 #include "core/bpf/kernel_types.h"
 #include "test/offline/reach.h"
 #include "test/offline/relocate.h"
@@ -135,12 +136,12 @@ static const char *hook_state(const struct offline_kernel *k, const char *sectio
 	const char *target = strrchr(section, '/');
 	int r = 1;
 
-	for (size_t i = 0; i < sizeof(tracepoints) / sizeof(tracepoints[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(tracepoints); i++)
 		if (strncmp(section, tracepoints[i], strlen(tracepoints[i])) == 0)
 			r = offline_kernel_tracepoint(k, target + 1);
 	if (r < 0 && strstr(section, "/syscalls/"))
 		r = -ENODATA; /* as the engine has it: they share one type */
-	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(functions); i++)
 		if (strncmp(section, functions[i], strlen(functions[i])) == 0)
 			r = offline_kernel_function(k, target + 1, NULL);
 	return r > 0 ? "none" : r == 0 ? "present" : r == -ENODATA ? "unknown" : "absent";

@@ -3,7 +3,7 @@
 """Which alternative of each hook would each kernel take, and do all CO-RE relocations of it resolve?
 
 Asks the attach tables and the engine of iotrace itself (iotrace-hooks) and libbpf's own relocation
-(iotrace-relocations), about kernels of which there are the types (BTF) and that need not run.
+(iotrace-relocations). The kernels need not run: their types (BTF) suffice.
 
 Exit status: 0 all well; 1 something does not resolve, each named in a line on standard error;
 2 wrong usage.
@@ -21,7 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # Kinds whose target is a function: that it is in the types does not mean that it may be traced.
 FUNCTION_KINDS = ("kprobe.multi", "fentry", "fexit", "kprobe", "kretprobe")
 
-BACKUPS = ("_b", "_1", "_2", "_3", "_4", "_5", "_6")  # probes/backup.bpf.h
+SPARE = "_spare"  # probes/spare.bpf.h
 
 Kernel = collections.namedtuple("Kernel", "name dir")
 Program = collections.namedtuple("Program", "object name section hook")
@@ -91,7 +91,7 @@ def output_of(command):
 
 
 class Relocations:
-    """What iotrace-relocations says of a subcommand's objects on one kernel."""
+    """The output of iotrace-relocations for a subcommand's objects on one kernel."""
 
     def __init__(self, lines):
         self.programs = {}
@@ -140,7 +140,7 @@ class Check:
             runs[words[0]].append(words)
         for subcommand in self.options.objects:
             if subcommand not in runs:
-                self.error("*", subcommand, f"no line of {self.options.runs} runs it")
+                runs[subcommand].append([subcommand])
         return runs
 
     # -- one kernel, one subcommand ----------------------------------------
@@ -177,7 +177,7 @@ class Check:
                 self.is_known(kernel.name, subcommand, event, f"refused:{alt.name}")
         taken, unknown = self.choose(kernel, subcommand, alternatives)
         words = ["?" + alt.cell for alt in unknown] + ([taken.cell] if taken else [])
-        if taken and any(is_backup(name, relocations) for name in taken.programs):
+        if taken and any(is_spare(name, relocations) for name in taken.programs):
             words[-1] += "+"
         cell = " else ".join(words) or "-"
         cells = self.cells[subcommand, event][kernel.name]
@@ -219,8 +219,8 @@ class Check:
         """The engine checks what the table says, libbpf attaches what the section says."""
         for alt in alternatives:
             program = relocations.programs.get(alt.programs[0]) if alt.programs else None
-            if not program or "/" not in program.section:
-                continue
+            if not program or "/" not in program.section or alt.kind == "on_demand":
+                continue  # the last is run by user space, wherever its section would attach it
             kind, _, target = program.section.partition("/")
             kind = {"raw_tracepoint": "raw_tp", "tracepoint": "tp"}.get(kind, kind)
             multi = kind.endswith("probe.multi") and alt.kind == "kprobe.multi"
@@ -237,7 +237,7 @@ class Check:
                 continue
             if "/" not in program.section:
                 self.check_program(kernel, subcommand, None, name, relocations)
-            elif not self.is_known(kernel.name, subcommand, re.sub("_[b123]$", "", name), "unused"):
+            elif not self.is_known(kernel.name, subcommand, name.removesuffix(SPARE), "unused"):
                 self.error("*", subcommand, name,
                            f"{program.section}: no line of {self.options.runs} attaches it")
 
@@ -253,12 +253,12 @@ class Check:
         for words in self.runs[subcommand]:
             for event, alternatives in self.list_hooks(kernel, words).items():
                 for name in (name for alt in alternatives for name in alt.programs):
-                    mentioned.update((name, *(name + end for end in BACKUPS)))
+                    mentioned.update((name, name + SPARE))
                 self.check_table(subcommand, alternatives, relocations)
                 taken = self.check_event(kernel, subcommand, alternatives, relocations)
                 for name in taken.programs if taken else ():
-                    if name.endswith(BACKUPS) and name not in relocations.programs:
-                        continue  # it has no backup program
+                    if name.endswith(SPARE) and name not in relocations.programs:
+                        continue  # it has no spare
                     self.check_program(kernel, subcommand, event, name, relocations)
         self.check_rest(kernel, subcommand, mentioned, relocations)
 
@@ -271,7 +271,7 @@ class Check:
             if not known.used and (known.kernel in names or known.kernel == "*"):
                 self.error(known.kernel, known.where, f"says nothing new any more: {known.text}")
 
-    # -- what came out -----------------------------------------------------
+    # -- results -----------------------------------------------------------
 
     def print_table(self, out):
         names = [kernel.name for kernel in self.options.kernels]
@@ -294,7 +294,7 @@ class Check:
             print("* a function, found in the types: only a trial shows whether it may be traced",
                   file=out)
         if "+" in text:
-            print("+ with backup programs: this kernel preempts tracepoints", file=out)
+            print("+ with spare programs: this kernel preempts tracepoints", file=out)
         if "?" in text:
             print("? the types do not tell: it may be in a module that has none", file=out)
 
@@ -312,9 +312,9 @@ def short(what):
     return re.sub(r"^\w+ |___\w+", "", what)
 
 
-def is_backup(name, relocations):
-    """See probes/backup.bpf.h."""
-    return name.endswith(BACKUPS) and name in relocations.programs
+def is_spare(name, relocations):
+    """See probes/spare.bpf.h."""
+    return name.endswith(SPARE) and name in relocations.programs
 
 
 def kernel_of(text):

@@ -8,13 +8,12 @@
 #include "core/base/error.h"
 
 /*
- * A kernel that is not running, by a folder:
+ * A kernel that is not running is described by a folder:
  *   vmlinux      its type information (BTF)
- *   MODULE.btf   that of its modules; none at all: they have no type information (up to 5.10)
- *   lacks        may be missing: what this kernel has not got though its types do not say so, a
- *                word a line: kprobe, fentry
- * Type information does not tell everything: a function in it may be one that the kernel lets
- * nobody trace.
+ *   MODULE.btf   the type information of a module; without such files modules have none (up
+ * to 5.10) lacks        optional: features that this kernel lacks although its types do not show
+ * it, one per line: kprobe, fentry Type information is not everything: it also contains functions
+ * that cannot be traced.
  */
 struct offline_kernel;
 struct btf;

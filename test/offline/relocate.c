@@ -74,8 +74,8 @@ struct candidates {
 };
 
 /*
- * The types that may be the one that @relo names, as libbpf looks for them: in vmlinux, and only if
- * there is none in the modules, in all of them.
+ * The types that may be the type that @relo names.  Like libbpf it searches vmlinux and, only if
+ * vmlinux has no such type, all modules.
  */
 static void find_candidates(const struct object *o, const struct bpf_core_relo *relo,
 			    const struct types *types, size_t n, struct candidates *found)
@@ -106,7 +106,7 @@ static int calculate(struct object *o, const struct bpf_core_relo *relo,
 	if (found->error)
 		return found->error;
 	if (found->list.len) {
-		/* Those that do not fit this relocation are taken out of the list. */
+		/* libbpf removes candidates that do not fit this relocation from the list. */
 		cands.len = found->list.len;
 		cands.cands = calloc((size_t)cands.len, sizeof(*cands.cands));
 		if (!cands.cands)

@@ -10,7 +10,7 @@ struct types {
 	const char *name;
 };
 
-/* What became of a relocation on some kernel. */
+/* The result of a relocation on some kernel. */
 enum fate {
 	FATE_RESOLVED,
 	FATE_POISONED, /* the kernel has not got it: the instruction must not be reached */

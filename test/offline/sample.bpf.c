@@ -46,9 +46,9 @@ int plain(__u64 *ctx)
 	return READ(s, flags);
 }
 
-/* By its name a backup program. */
+/* By its name a spare program. */
 SEC("raw_tp/sample_start")
-int plain_2(__u64 *ctx)
+int plain_spare(__u64 *ctx)
 {
 	struct sample *s = (void *)ctx[0];
 

@@ -61,7 +61,7 @@ def in_root(root, *argv):
 
 
 def try_binary(root, binary, version):
-    """What must work wherever the binary lies; a list of what did not."""
+    """Checks the binary in a root; returns a list of failures."""
     wrong = []
 
     def expect(argv, statuses, *words):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the tests of the packages' contents share: --help, taken apart."""
+"""For the tests of the packages' contents: parses --help."""
 import os
 import re
 import subprocess

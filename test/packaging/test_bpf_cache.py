@@ -93,8 +93,8 @@ class TestBpfCache(unittest.TestCase):
         self.assertEqual(len(os.listdir(self.cache)), 1)  # what is no longer wanted is not kept
 
     def test_two_clones(self):
-        """Where the source is makes no difference: not in its text, as the preprocessor names files, nor in the
-        options."""
+        """The folder of the source makes no difference, neither by the file names in the preprocessed text nor by
+        the options."""
         for tree, count in (("a", 1), ("b", 0)):
             folder = f"{self.folder}/clones/{tree}"
             os.makedirs(f"{folder}/packaging/cmake")

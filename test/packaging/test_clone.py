@@ -40,10 +40,11 @@ class TestClone(unittest.TestCase):
         subprocess.run([*git, f"file://{ROOT}", self.clone], check=True, stdin=subprocess.DEVNULL,
                        env={**os.environ, "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory",
                             "GIT_CONFIG_VALUE_0": "*"})
-        # What quickstart would download again.
-        if os.path.isdir(f"{ROOT}/build/tools"):
-            os.makedirs(f"{self.clone}/build")
-            os.symlink(f"{ROOT}/build/tools", f"{self.clone}/build/tools")
+        # What quickstart would download again, and BPF objects, which are found by the text they are made of.
+        os.makedirs(f"{self.clone}/build")
+        for folder in ("tools", "bpf"):
+            if os.path.isdir(f"{ROOT}/build/{folder}"):
+                os.symlink(f"{ROOT}/build/{folder}", f"{self.clone}/build/{folder}")
 
     def run_line(self, line):
         """(status, output) of a command in the clone."""

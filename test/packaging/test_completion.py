@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Completion scripts, by the shells themselves: what --help has is offered, and nothing else."""
+import glob
 import os
 import pty
 import re
@@ -12,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from packtest import main, is_optional, options, run, subcommands
+from packtest import IOTRACE, main, is_optional, options, run, subcommands
 
 COMPLETION, TEMPLATES = os.environ["COMPLETION"], os.environ["COMPLETIONS"]
 SUBCOMMANDS = [name for name, _ in subcommands()]
@@ -100,6 +101,56 @@ class Shell:
             path = f"/sys/bus/virtio/{folder}"
             there = os.listdir(path) if os.path.isdir(path) else []
             self.assertEqual(self.offered("virtio", option, ""), sorted(there))
+
+    def test_lists(self):
+        keys = ["cgroup", "comm", "container", "dir", "disk", "file", "process", "unit", "user"]
+        self.assertEqual(self.offered("top", "--by", ""), keys)
+        self.assertEqual(self.offered("top", "--by", "c"), ["cgroup", "comm", "container"])
+        self.assertEqual(self.offered("top", "--by", "disk,un"), ["disk,unit"])
+        self.assertEqual(self.offered("top", "--by", "disk,unit,"), [f"disk,unit,{key}" for key in keys])
+
+    def test_collectors(self):
+        page = run(IOTRACE, "export", "--help").replace("\n", " ")
+        names = re.search(r"Collectors: ([a-z, ]+)\.", page)[1].split(", ")
+        self.assertGreater(len(names), 5)
+        self.assertEqual(self.offered("export", ""), sorted(names))
+        self.assertEqual(self.offered("export", "top", "bre"), ["breakdown"])
+
+    def test_recordings(self):
+        """What compare compares: files."""
+        for name in "before.rec", "after.rec":
+            with open(f"{self.directory}/{name}", "w", encoding="utf-8"):
+                pass
+        self.assertEqual(self.offered("compare", f"{self.directory}/be"), [f"{self.directory}/before.rec"])
+        self.assertEqual(self.offered("compare", "x.rec", f"{self.directory}/af"), [f"{self.directory}/after.rec"])
+
+    def test_units(self):
+        """Units that have a cgroup; as root, one more."""
+        folder = next((root for root in ("/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified", "/sys/fs/cgroup")
+                       if os.path.exists(f"{root}/cgroup.procs")), None)
+        if folder and os.geteuid() == 0:
+            made = f"{folder}/iotrace-test-{os.getpid()}.slice"
+            os.mkdir(made)
+            self.addCleanup(os.rmdir, made)
+            self.assertIn(os.path.basename(made), self.offered("stack", "--cgroup", "iotrace-t"))
+        units = {os.path.basename(path) for root in ("", "/unified", "/systemd") for below in ("", "/*.slice")
+                 for path in glob.glob(f"/sys/fs/cgroup{root}{below}/*.s*")
+                 if path.endswith(".slice") != bool(below) and path.endswith((".slice", ".service", ".scope"))}
+        self.assertEqual(self.offered("top", "--cgroup", ""), sorted(units))
+
+    def test_guests(self):
+        """The names of QEMU's guests."""
+        qemu = shutil.copy(os.path.realpath("/bin/sh"), f"{self.directory}/qemu-test")
+        started = [subprocess.Popen([qemu, "-c", "echo; read line", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                   for words in (["-name", "iotrace-test-a"], ["--name", "guest=iotrace-test-b,debug-threads=on"],
+                                 ["iotrace-test-c"])]
+        for process in started:
+            process.stdout.readline()
+        try:
+            self.assertEqual(self.offered("kvm", "-g", "iotrace-test-"), ["iotrace-test-a", "iotrace-test-b"])
+        finally:
+            for process in started:
+                process.communicate()
 
     def test_process(self):
         self.assertIn(str(os.getpid()), self.offered("top", "-p", str(os.getpid())[:2]))
@@ -234,6 +285,8 @@ class TestZsh(unittest.TestCase):
                 ("iotrace kvm --sort", "iotrace kvm --sort"),
                 ("iotrace top -d /dev/nul", "iotrace top -d /dev/null"),
                 ("iotrace top -- slee", "iotrace top -- sleep"),
+                ("iotrace top --by disk,cont", "iotrace top --by disk,container"),
+                ("iotrace export break", "iotrace export breakdown"),
         ):
             with self.subTest(line=line):
                 self.assertEqual(self.completed(line), want)
@@ -265,7 +318,7 @@ class TestZsh(unittest.TestCase):
 
 
 class TestTemplates(unittest.TestCase):
-    """What is wrong in a template fails the build."""
+    """A mistake in a template fails the build."""
 
     def test_mistakes(self):
         with tempfile.TemporaryDirectory() as directory:

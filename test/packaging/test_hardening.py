@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What packaging/cmake/Hardening.cmake asks of the toolchain is in the binary and in its objects."""
+"""The binary and its objects have the hardening that packaging/cmake/Hardening.cmake asks for."""
 import os
 import re
 import shutil
@@ -48,7 +48,7 @@ class Elf:
 
 
 def setting(name):
-    """Of CMake's cache."""
+    """A value of CMake's cache."""
     with open(f"{BUILD}/CMakeCache.txt", encoding="utf-8") as file:
         found = re.search(rf"(?m)^{name}:\w+=(.*)$", file.read())
     return found[1] if found else ""
@@ -83,7 +83,7 @@ class TestBinary(HardeningTest):
         self.assertFalse(self.elf.segments[PT_GNU_STACK][0] & PF_X)
 
     def test_static(self):
-        """As the packages' names say."""
+        """The binary is static or dynamic, as the packages' names say."""
         with open(f"{BUILD}/CPackConfig.cmake", encoding="utf-8") as file:
             kind = re.search(r'CPACK_ARCHIVE_FILE_NAME "?iotrace-.*-(static|dynamic)"', file.read())[1]
         self.assertEqual("dynamic" if PT_INTERP in self.elf.segments else "static", kind)
@@ -102,7 +102,7 @@ class TestObjects(HardeningTest):
             self.assertIn("__stack_chk_fail", names, archive)
 
     def test_fortify(self):
-        """Where a size is known: __memcpy_chk() and the like instead of memcpy()."""
+        """If a size is known, __memcpy_chk() and the like are called instead of memcpy()."""
         for archive, names in self.symbols().items():
             self.assertTrue([name for name in names if re.fullmatch(r"__\w+_chk", name)], archive)
 

@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -87,6 +88,15 @@ class TestAgreement(unittest.TestCase):
                         ours["--" + long] = argument or None
                 self.assertEqual(ours, want)
 
+    def test_one_screen(self):
+        """--help of each subcommand fits a terminal of 80 columns and 50 lines."""
+        for name in ["", *NAMES]:
+            with self.subTest(name=name):
+                lines = run(IOTRACE, *([name] if name else []), "--help").splitlines()
+                self.assertIn("Usage: ", lines[0])
+                self.assertLessEqual(len(lines), 50)
+                self.assertLessEqual(max(map(len, lines)), 80)
+
     def test_synopsis(self):
         """No flag that is not there: -Cev, --bio, -io."""
         for name in ["", *NAMES]:
@@ -105,13 +115,13 @@ class TestAgreement(unittest.TestCase):
         columns = declared("column")
         for name in NAMES:
             with self.subTest(name=name):
-                keys = [fields[0] for fields in columns.get(name, [])]  # export has none
+                keys = [fields[0] for fields in columns.get(name, [])]  # export, record and report have none
                 self.assertEqual(page_columns(page(name)), keys)
 
     def test_metrics(self):
         """Every metric that a collector may have, with its sentence."""
         text, metrics = page("export"), declared("metric")
-        self.assertEqual(len(metrics), 11)  # collectors, and what is about them
+        self.assertEqual(len(metrics), 13)  # collectors, and what is about them
         self.assertGreater(sum(map(len, metrics.values())), 30)
         for collector, listed in metrics.items():
             part = text.partition(f".Ss Collector {collector}\n" if collector
@@ -129,10 +139,11 @@ class TestAgreement(unittest.TestCase):
         for name, args, variants in (
                 ("top", [], {"", "not with --by"}),
                 ("top", ["--cgroup-owner"], {"", "with --cgroup-owner", "not with --by"}),
-                ("top", ["--by", "disk,process,unit,container,user"], {"", "with --by"}),
-                ("breakdown", [], {"", "not with -T"}), ("breakdown", ["-T", "blk"], {""}),
+                ("top", ["--by", "disk,process,unit,container,user,file"], {"", "with --by"}),
+                ("breakdown", [], {"", "not with -T", "not with --value"}),
+                ("breakdown", ["-T", "blk"], {"", "not with --value"}),
                 ("breakdown", ["-T", "blk", "--by", "disk,process,cgroup,unit,container,user"],
-                 {"", "with --by"}),
+                 {"", "with --by", "not with --value"}),
                 ("stack", [], {"", "not with --value wait"}),
                 ("stack", ["--value", "wait"], {"", "with --value wait"}),
                 ("kvm", ["-t"], {""}), ("kvm", ["-t", "-x"], {"", "with -x"}),
@@ -166,7 +177,7 @@ class TestAgreement(unittest.TestCase):
             text = "\n" + plain(section(page(name), "EXAMPLES"))
             for command, what in found:
                 with self.subTest(command=command):
-                    program, subcommand, *arguments = command.split()
+                    program, subcommand, *arguments = shlex.split(command)
                     self.assertEqual(program, "iotrace")
                     self.assertIn(subcommand, [name] if name else [*NAMES, "--check"])
                     self.assertIn(f"\n.Dl # {command}\n", text)
@@ -174,12 +185,12 @@ class TestAgreement(unittest.TestCase):
                     self.parsed(subcommand, arguments)
 
     def parsed(self, subcommand, arguments):
-        """--ebpf prints the source, but for what is wrong with other options."""
+        """The arguments are valid: with --ebpf added the source is printed, not an error."""
         done = [word for word in arguments if word != "--check"]
         if "-o" in done:
             del done[done.index("-o"):done.index("-o") + 2]
         source = ["--ebpf"] if subcommand in NAMES else []
-        if subcommand == "export":
+        if subcommand in ("compare", "export", "record", "report"):
             source = ["--help"]  # which is printed if the rest is right
         if "--" in done:
             done[done.index("--"):done.index("--")] = source
@@ -214,7 +225,7 @@ class TestLint(unittest.TestCase):
 
 
 class TestTemplates(unittest.TestCase):
-    """What is wrong in a template fails the build."""
+    """A mistake in a template fails the build."""
 
     def make(self, text, name="iotrace-top.8"):
         with tempfile.TemporaryDirectory() as directory:
@@ -242,8 +253,8 @@ class TestTemplates(unittest.TestCase):
 
     def test_prose_of_an_option(self):
         made = self.make('.\\" @options@\n.\\" @option d@\nmore of it\n.\\" @end@\n').stdout
-        self.assertRegex(plain(made), r"\.It Fl d , Fl -disk Ar DISK\nOnly this disk or partition: "
-                                      r"name, path or MAJ:MIN\.\nmore of it\n\.It")
+        self.assertRegex(plain(made), r"\.It Fl d , Fl -disk Ar DISK\nOnly disk or partition DISK, or several: "
+                                      r"sda,sdb\.\nmore of it\n\.It")
 
     def test_used(self):
         """Every page takes its options and columns from the declarations."""
@@ -251,7 +262,8 @@ class TestTemplates(unittest.TestCase):
             with open(path, encoding="utf-8") as file:
                 text = file.read()
             self.assertIn('\n.\\" @options@\n', text, path)
-            if not path.endswith(("/iotrace.8", "/iotrace-export.8")):
+            others = [f"/iotrace{name}.8" for name in ("", "-compare", "-export", "-record", "-report")]
+            if not path.endswith(tuple(others)):
                 self.assertIn('\n.\\" @columns@\n', text, path)
 
 

@@ -22,11 +22,11 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 VERSION = run(IOTRACE, "--version").split()[1]
 PAGES = ["iotrace.8"] + [f"iotrace-{name}.8" for name, _ in subcommands()]
 UNITS = [f"/usr/lib/systemd/system/iotrace-{name}" for name in
-         ("export.service", "export.socket", "kvm.service")]
+         ("export.service", "export.socket", "kvm.service", "record.service")]
 DOC = "/usr/share/doc/iotrace"
 FOLDERS = [DOC, f"{DOC}/docs", f"{DOC}/docs/pictures"]
 DOCS = [f"{DOC}/{os.path.relpath(path, ROOT)}"
-        for pattern in ("*.md", "pictures/*.png", "pictures/*.svg")
+        for pattern in ("*.md", "*.json", "pictures/*.png", "pictures/*.svg")
         for path in glob.glob(f"{ROOT}/docs/{pattern}")]
 
 
@@ -44,7 +44,7 @@ class TestPackages(unittest.TestCase):
         self.assertEqual("rpm" in self.made, bool(shutil.which("rpmbuild")))
 
     def check_links(self, doc):
-        """What the installed pages link to is installed."""
+        """Files to which the installed pages link are installed."""
         wrong, n = [], 0
         for folder, _, names in os.walk(doc):
             for name in (name for name in names if name.endswith(".md")):
@@ -93,7 +93,7 @@ class TestPackages(unittest.TestCase):
         self.assertEqual([path for path, mode in listed.items() if "w" in mode[5:]], [])
 
     def test_libraries(self):
-        """What a static binary is made of: it says so itself, and so do the packages."""
+        """The libraries in a static binary: --version -v lists them, and so do the packages."""
         lines = run(IOTRACE, "--version", "-v").splitlines()
         self.assertEqual(run(IOTRACE, "-v", "--version").splitlines(), lines)
         self.assertEqual(lines[0], f"iotrace {VERSION}")
@@ -111,7 +111,7 @@ class TestPackages(unittest.TestCase):
         linked = {one["relatedSpdxElement"] for one in sbom["relationships"]
                   if one["relationshipType"] == "STATIC_LINK"}
         self.assertEqual(linked, ids - {"SPDXRef-iotrace"})
-        for library in "bpf", "elf", "dw", "z", "event", "jansson", "ncurses", "iberty", "c6|glibc":
+        for library in "bpf", "elf", "dw", "z", "jansson", "ncurses", "iberty", "c6|glibc":
             self.assertTrue(re.search(library, " ".join(libraries)), library)
         if not shutil.which("dpkg-query"):
             return

@@ -10,33 +10,22 @@ import sys
 from recording import (BOOL, END, FRAMES, HEAD, HIST, INTERVAL, ROWS, STR, U32, U64, made, put_blocks,
                        put_number, put_table, put_text)
 
-EVENTS = {"number": U32, "name": STR, "parent": U32, "listed": BOOL, "total": U64}
-PROCESSES = {"pid": U32, "event": U32, "total": U64, "guest": STR}
-KVM = {"events": EVENTS, "processes": PROCESSES}
-NO_PARENT = {"parent": 0, "listed": 1}
+KVM = {"rows": {"event": STR, "pid": U32, "guest": STR, "listed": BOOL, "delta": U64}}
 NS = 10**9
+
+
+def kvm_row(pid, **more):
+    return {"event": "kvm_exit", "pid": pid, "guest": "g", "listed": 1, "delta": 1, **more}
 
 
 def kvm_pid():
     """The run's -p is the number that stands for no process at all."""
-    rows = {"events": [{"number": 0, "name": "kvm_exit", "total": 5, **NO_PARENT}],
-            "processes": [{"pid": 7, "event": 0, "total": 5, "guest": "g"}]}
-    return made("kvm", {"mode": 2, "pid": 2**32 - 1}, KVM, [("", NS, 2 * NS, rows)])
-
-
-def kvm_start():
-    """There is only what was before the start, and it has processes."""
-    rows = {"events": [{"number": 0, "name": "kvm_exit", "total": 5, **NO_PARENT}],
-            "processes": [{"pid": 7, "event": 0, "total": 5, "guest": "guest" * 30}]}
-    return made("kvm", {"mode": 2}, KVM, [("start", NS, NS, rows)])
+    return made("kvm", {"mode": 2, "pid": 2**32 - 1}, KVM, [("", NS, 2 * NS, {"rows": [kvm_row(7)]})])
 
 
 def kvm_processes(count=20000):
     """Each row is of another process."""
-    rows = {"events": [{"number": 0, "name": "kvm_exit", "total": count, **NO_PARENT}],
-            "processes": [{"pid": 1 + i, "event": 0, "total": 1, "guest": "g"}
-                          for i in range(count)]}
-    return made("kvm", {"mode": 2}, KVM, [("start", NS, NS, {}), ("", NS, 2 * NS, rows)])
+    return made("kvm", {"mode": 2}, KVM, [("", NS, 2 * NS, {"rows": [kvm_row(1 + i) for i in range(count)]})])
 
 
 def put_slots(slots):
@@ -61,8 +50,8 @@ STACK = {"disk": STR, "comm": STR, "pid": U32, "kernel": FRAMES, "read_bytes": U
 
 
 def stack(rows, names, depth, intervals=1):
-    """So many rows of a process each, all with one stack of @depth frames, called as @names again
-    and again."""
+    """A recording of stack with @rows rows, each of another process, all with the same stack: @depth frames,
+    with @names repeated."""
     head = [put_text("1"), put_text("6"), put_text("stack"), put_number(0), put_number(0),
             put_number(1), put_text("reads"), put_number(1), put_number(1)]
     strings = ["sda", "dd", *names]
@@ -93,7 +82,7 @@ def stack_names():
     return stack(40, ["n" * 4000], 1000)
 
 
-SMALL = {"kvm-pid": kvm_pid, "kvm-start": kvm_start, "breakdown-slots": breakdown_slots,
+SMALL = {"kvm-pid": kvm_pid, "breakdown-slots": breakdown_slots,
          "stack-twice": stack_twice}
 ALL = {**SMALL, "kvm-processes": kvm_processes, "stack-nodes": stack_nodes,
        "stack-names": stack_names}

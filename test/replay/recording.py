@@ -178,16 +178,18 @@ def read(path):
     return recording
 
 
-def set_kernel(path, release):
-    with open(path, "rb") as file:
-        parts = list(blocks(file.read()))
+def change_head(data, kernel=None, subcommand=None):
+    """The recording @data, as if it were of this kernel and this subcommand."""
+    parts = list(blocks(data))
     p = Payload(parts[0][1])
-    version = p.text()
-    p.text()
-    head = b"".join(bytes([len(text)]) + text
-                    for text in (version.encode(), release.encode())) + p.data[p.at:]
-    with open(path, "wb") as file:
-        file.write(put_blocks([(HEAD, head)] + parts[1:]))
+    texts = [p.text(), kernel or p.text()]
+    if kernel:
+        p.text()
+    texts.append(subcommand or p.text())
+    if subcommand:
+        p.text()
+    head = b"".join(map(put_text, texts)) + p.data[p.at:]
+    return put_blocks([(HEAD, head)] + parts[1:])
 
 
 def change_strings(data, change):
@@ -237,7 +239,9 @@ def put_text(text):
 
 
 def put_hist(hist):
-    """The times {NANOSECONDS: how many}, 8 ns at least."""
+    """Encodes the times {NANOSECONDS: how many}, each at least 8 ns; None: without a histogram."""
+    if hist is None:
+        return put_number(0)
     slots = {}
     for ns, count in hist.items():
         log2 = ns.bit_length() - 1
@@ -288,28 +292,34 @@ def put_table(name, columns):
 
 
 def made(subcommand, settings, tables, intervals):
-    """A recording: tables {NAME: {KEY: type}}, intervals [(text, start, end, {NAME: rows})] in ns."""
+    """A recording: tables {NAME: {KEY: type}}, intervals [(text, start, end, {NAME: rows})] in ns, and then, of any
+    interval, its losses: (key, meaning, count)."""
     head = [put_text("1"), put_text("6"), put_text(subcommand), put_number(0), put_number(0),
             put_number(len(settings))]
     for name, value in settings.items():
         head += [put_text(name), put_number(value)]
     parts = [(HEAD, b"".join(head + [put_number(len(tables))]))]
     parts += [put_table(name, columns) for name, columns in tables.items()]
-    for i, (text, start, end, rows) in enumerate(intervals):
+    for i, (text, start, end, rows, *losses) in enumerate(intervals):
         for number, (name, columns) in enumerate(tables.items()):
             if rows.get(name):
                 keyed = [{"key": key, "type": kind} for key, kind in columns.items()]
                 parts.append(put_rows(number, keyed, rows[name]))
         parts.append((INTERVAL, b"".join([
             put_number(start), put_number(end), put_number(0), put_number(i == len(intervals) - 1),
-            put_text(text), put_number(0), put_number(len(tables)),
-            *(put_number(len(rows.get(name, ()))) for name in tables)])))
+            put_text(text), put_number(len(losses)),
+            *(put_text(key) + put_text(meaning) + put_number(count) for key, meaning, count in losses),
+            put_number(len(tables)), *(put_number(len(rows.get(name, ()))) for name in tables)])))
     return put_blocks(parts + [(END, b"")])
 
 
 def main():
     if len(sys.argv) == 4 and sys.argv[1] == "--kernel":
-        set_kernel(sys.argv[3], sys.argv[2])
+        with open(sys.argv[3], "rb+") as file:
+            data = change_head(file.read(), kernel=sys.argv[2])
+            file.seek(0)
+            file.truncate()
+            file.write(data)
     elif len(sys.argv) == 2:
         json.dump(read(sys.argv[1]), sys.stdout, indent=1)
         print()

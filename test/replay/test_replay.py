@@ -7,16 +7,22 @@ The recordings come from the kernel lab (docs/LAB.md): dd, fstrim and sync on an
 disk, test/live/guest for kvm. top, kvm-x: 5.10; stack, virtio-xL: 6.1; breakdown, virtio-irq: 6.12;
 breakdown-blk, kvm: 7.2. Those with -x and --by: dd in a unit and two containers, one of which docker
 left the name of, and as two users; 5.10. slow: dd, cat and fstrim on an ext4 on a loop device; 6.18.
+slow-fsync: an ext4 whose disk holds up a read and a flush; 6.18.
+breakdown-distance and -size: load and dd on two loop devices; 6.18. stuck: reads of two
+loop devices that hang; 6.18.
 
     test_replay.py            with IOTRACE naming the binary
     test_replay.py --update   writes what is expected anew: look at it before it is committed
 """
 import contextlib
 import csv
+import decimal
 import fcntl
 import io
+import itertools
 import json
 import os
+import random
 import re
 import resource
 import select
@@ -26,6 +32,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import unicodedata
 import unittest
 
 import crafted
@@ -38,25 +45,31 @@ NOBODY = 65534
 FORMATS = {"text": [], "json": ["--json"], "csv": ["--csv"]}
 SVG = "SVG"  # stands for a file whose content is expected
 
-# recording: subcommand, {further expected file: options}
-RECORDED = {
-    "top": ("top", {"io": ["-s", "io", "-r", "3"], "time": ["-C", "-s", "time"]}),
-    "top-x": ("top", {"time": ["-s", "time", "-r", "2"]}),
-    "top-by": ("top", {"largest": ["-r", "2"]}),
-    "breakdown-blk": ("breakdown", {"heatmap": ["--heatmap"], "svg": ["--heatmap=" + SVG]}),
-    "breakdown-blk-by": ("breakdown", {"largest": ["-r", "1"]}),
-    "breakdown-by": ("breakdown", {"hist": ["--hist", "-r", "1"]}),
-    "stack-by": ("stack", {"folded": ["-f"], "ios": ["--value", "ios", "-r", "3"]}),
-    "breakdown": ("breakdown", {"hist": ["--hist"]}),
-    "slow": ("slow", {}),
-    "slow-stacks": ("slow", {}),
-    "stack": ("stack", {"folded": ["-f"], "disk": ["-f", "--order", "disk"], "svg": ["-f", "--svg", SVG]}),
-    "virtio-irq": ("virtio", {"time": ["-T"]}),
-    "virtio-xL": ("virtio", {"time": ["-T"]}),
-    "kvm": ("kvm", {"once": ["-1"], "wide": ["-l", "-c"], "zero": ["-l", "-z"],
-                    "filter": ["-l", "-f", "kvm_userspace"]}),
-    "kvm-x": ("kvm", {"once": ["-1"], "wide": ["-l", "-c"], "filter": ["-f", r"kvm_exit\((io|hlt)"]}),
+# Some of the 230 events, each of which would have a line in each interval: all that happened, and a few that did not.
+SOME = ["-f", r"kvm_(ack_irq|cpuid|entry|exit|fpu|pio|userspace_exit)$|\((hlt|io|msr|npf|HLT|IO)\)"]
+KVM = {"json": ["--json", *SOME], "csv": ["--csv", *SOME], "once": ["-1", *SOME]}
+
+# More outputs of a recording, in addition to the three formats: {expected file: options}
+FURTHER = {
+    "top": {"io": ["-s", "io", "-r", "3"], "time": ["-C", "-s", "time"]},
+    "top-x": {"time": ["-s", "time", "-r", "2"]},
+    "top-by": {"largest": ["-r", "2"]},
+    "breakdown-blk": {"heatmap": ["--heatmap"], "svg": ["--heatmap=" + SVG]},
+    "breakdown-blk-by": {"largest": ["-r", "1"]},
+    "breakdown-by": {"hist": ["--hist", "-r", "1"]},
+    "breakdown-distance": {"heatmap": ["--heatmap", "-r", "2"], "disk": ["--by", "disk"]},
+    "breakdown-size": {"svg": ["--heatmap=" + SVG]},
+    "stack-by": {"folded": ["-f"], "ios": ["--value", "ios", "-r", "3"]},
+    "breakdown": {"hist": ["--hist"]},
+    "stack": {"folded": ["-f"], "disk": ["-f", "--order", "disk"], "svg": ["-f", "--svg", SVG]},
+    "virtio-irq": {"time": ["-T"]},
+    "virtio-xL": {"time": ["-T"]},
+    "kvm": {**KVM, "wide": ["-l", "-c"], "zero": ["-l", "-z"], "filter": ["-l", "-f", "kvm_userspace"]},
+    "kvm-x": {**KVM, "wide": ["-l", "-c"], "filter": ["-f", r"kvm_exit\((io|hlt)"]},
 }
+# {recording: subcommand}: NAME.rec and NAME-WHAT.rec are of NAME
+RECORDED = {name[:-4]: re.split("[-.]", name)[0] for name in sorted(os.listdir(RECORDINGS))
+            if name.endswith(".rec")}
 
 
 def path_of(name):
@@ -80,7 +93,7 @@ def replay(subcommand, path, *options, **more):
 
 
 class Folder(tempfile.TemporaryDirectory):
-    """One that an ordinary user may write to."""
+    """A folder that an ordinary user may write to."""
 
     def __enter__(self):
         path = super().__enter__()
@@ -90,13 +103,13 @@ class Folder(tempfile.TemporaryDirectory):
 
 def cases():
     """(recording, expected file, options)"""
-    for name, (subcommand, more) in RECORDED.items():
-        for extension, options in {**FORMATS, **more}.items():
+    for name, subcommand in RECORDED.items():
+        for extension, options in {**FORMATS, **FURTHER.get(name, {})}.items():
             yield name, subcommand, f"{name}.{extension}", options
 
 
 def output(name, subcommand, options):
-    """What is shown: status, standard output or the file written, standard error."""
+    """Replays a recording; returns status, standard output or the file written, and standard error."""
     if not any(o.endswith(SVG) for o in options):
         return replay(subcommand, path_of(name + ".rec"), *options)
     with Folder() as folder:
@@ -121,26 +134,23 @@ class Golden(unittest.TestCase):
                     self.assertRegex(line, r"^iotrace: (lost: \d|note: )")
 
     def test_kvm_log_options(self):
-        """They make a log of it without -l."""
+        """-c and -z give a log, also without -l."""
         for option, expected in (("-c", "kvm.wide"), ("-z", "kvm.zero")):
             with open(path_of(expected), "rb") as file:
                 self.assertEqual(replay("kvm", path_of("kvm.rec"), option)[1], file.read())
 
     def test_every_recording_is_tested(self):
-        there = {name[:-4] for name in os.listdir(RECORDINGS) if name.endswith(".rec")}
-        self.assertEqual(there, set(RECORDED))
+        self.assertLessEqual(set(FURTHER), set(RECORDED))
         expected = {case[2] for case in cases()}
-        self.assertEqual(set(os.listdir(RECORDINGS)), expected | {n + ".rec" for n in there})
+        self.assertEqual(set(os.listdir(RECORDINGS)), expected | {n + ".rec" for n in RECORDED})
 
 
 class Described(unittest.TestCase):
     """The file describes itself: read by its description alone, it says the same as --json."""
 
     def test_rows(self):
-        for name in ("top", "top-x", "top-by", "breakdown-blk", "breakdown-blk-by", "breakdown",
-                     "breakdown-by", "slow", "slow-stacks", "stack", "stack-by", "virtio-irq",
-                     "virtio-xL"):
-            subcommand = RECORDED[name][0]
+        for name in (name for name, subcommand in RECORDED.items() if subcommand != "kvm"):
+            subcommand = RECORDED[name]
             with self.subTest(recording=name):
                 read = recording.read(path_of(name + ".rec"))
                 _, out, _ = replay(subcommand, path_of(name + ".rec"), "--json")
@@ -172,11 +182,74 @@ class Described(unittest.TestCase):
                     self.assertEqual(a[key], value)
 
 
+class Schema(unittest.TestCase):
+    """docs/output.schema.json describes every line of --json, and notices what it does not describe."""
+    TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float),
+             "null": type(None)}
+
+    @classmethod
+    def setUpClass(cls):
+        with open(os.path.join(HERE, "../../docs/output.schema.json"), encoding="utf-8") as file:
+            cls.whole = json.load(file)
+
+    def fits(self, value, schema):
+        """Does the value fit? For the keywords that the schema uses."""
+        known = {"$ref", "$schema", "$defs", "title", "description", "type", "const", "enum", "required", "properties",
+                 "additionalProperties", "items", "minimum", "oneOf", "anyOf"}
+        self.assertLessEqual(set(schema), known)
+        if "$ref" in schema:
+            schema = self.whole["$defs"][schema["$ref"].removeprefix("#/$defs/")]
+        types = schema.get("type", [])
+        is_type = not types or any(isinstance(value, self.TYPES[t]) and isinstance(value, bool) == (t == "boolean")
+                                   for t in ([types] if isinstance(types, str) else types))
+        if not is_type or ("const" in schema and value != schema["const"]) or \
+                value not in schema.get("enum", [value]) or ("minimum" in schema and value < schema["minimum"]):
+            return False
+        chosen = [self.fits(value, each) for key in ("oneOf", "anyOf") for each in schema.get(key, [])]
+        if chosen and (not any(chosen) or ("oneOf" in schema and sum(chosen) != 1)):
+            return False
+        if isinstance(value, list):
+            return all(self.fits(each, schema.get("items", {})) for each in value)
+        if not isinstance(value, dict):
+            return True
+        others = schema.get("additionalProperties", True)
+        for key, each in value.items():
+            rule = schema.get("properties", {}).get(key, others)
+            if rule is False or (rule is not True and not self.fits(each, rule)):
+                return False
+        return set(schema.get("required", [])) <= set(value)
+
+    def test_every_subcommand(self):
+        """With each recording; keys of rows are the columns of the meta line."""
+        lines = 0
+        for name, subcommand in RECORDED.items():
+            with self.subTest(recording=name):
+                meta, *rest = map(json.loads, replay(subcommand, path_of(name + ".rec"), "--json")[1].splitlines())
+                for line in meta, *rest:
+                    self.assertTrue(self.fits(line, self.whole), line)
+                keys = {column["key"] for column in meta["columns"]}
+                for row in (row for interval in rest for row in interval["rows"]):
+                    self.assertEqual(set(row) - {"escaped"}, keys | ({"slots"} & set(row)))
+                    lines += 1
+        self.assertGreater(lines, 100)
+        self.assertLessEqual({"blame", "breakdown", "kvm", "slow", "stack", "stuck", "top", "virtio"}, set(RECORDED.values()))
+
+    def test_notices(self):
+        """Whatever is left out, or of another type."""
+        meta, interval = map(json.loads, replay("breakdown", path_of("breakdown-blk.rec"), "--json")[1].splitlines()[:2])
+        for line in meta, interval:
+            for key in set(line) - {"notes", "partial"}:
+                self.assertFalse(self.fits({k: v for k, v in line.items() if k != key}, self.whole), key)
+                self.assertFalse(self.fits({**line, key: None}, self.whole), key)
+        for change in {"p50_ns": -1}, {"slots": [{"lo": 1, "hi": 2}]}, {"op": 1.5}:
+            self.assertFalse(self.fits({**interval, "rows": [{**interval["rows"][0], **change}]}, self.whole), change)
+
+
 class Csv(unittest.TestCase):
-    """It says what JSON says: the same rows, each with the times of its interval."""
+    """CSV has the same rows as JSON, each with the times of its interval."""
 
     def test_rows(self):
-        for name, (subcommand, _) in RECORDED.items():
+        for name, subcommand in RECORDED.items():
             with self.subTest(recording=name):
                 path = path_of(name + ".rec")
                 meta, *intervals = [json.loads(line, parse_float=str) for line in
@@ -203,12 +276,391 @@ class Csv(unittest.TestCase):
         return str(value)
 
 
+class Trace(unittest.TestCase):
+    """`slow --format=perfetto` has the rows of --json and --csv, as the format of chrome://tracing says."""
+
+    def trace(self, path, *options):
+        status, out, err = replay("slow", path, "--format=perfetto", *options)
+        self.assertEqual((status, err), (0, replay("slow", path, "--csv", *options)[2]))
+        return json.loads(out, parse_float=decimal.Decimal)
+
+    def checked(self, path, *options):
+        """{disk: {lane: requests}}, after each rule of the format was checked."""
+        trace = self.trace(path, *options)
+        origin = decimal.Decimal(trace["otherData"]["origin"])
+        names, lanes, slices, phases = {}, {}, {}, {}
+        for event in trace["traceEvents"]:
+            place = event["pid"], event["tid"]
+            if event["ph"] == "M":
+                kind = {"process_name": names, "thread_name": lanes}[event["name"]]
+                key = event["pid"] if kind is names else place
+                self.assertNotIn(key, kind)
+                kind[key] = event["args"]["name"]
+                continue
+            self.assertEqual(event["ph"], "X")
+            self.assertIn(event["pid"], names)  # before its slices
+            self.assertIn(place, lanes)
+            event["begin"] = int(event["ts"] * 1000 + origin * 10**9)
+            event["end"] = event["begin"] + int(event["dur"] * 1000)
+            {"request": slices, "phase": phases}[event["cat"]].setdefault(place, []).append(event)
+        self.assertEqual(set(lanes), set(slices))
+        self.assertEqual(len({tid for _, tid in lanes}), len(lanes))
+        for place, requests in slices.items():
+            requests.sort(key=lambda event: (event["begin"], event["end"]))
+            for before, behind in zip(requests, requests[1:]):
+                self.assertLessEqual(before["end"], behind["begin"])
+            for event in requests:
+                row = event["args"]
+                self.assertEqual((event["name"], names[event["pid"]]), (row["op"], row["disk"]))
+                self.assertEqual((event["begin"], event["end"]), (row["time"], row["time"] + row["total_ns"]))
+            self.check_phases(requests, phases.get(place, []))
+        return names, slices
+
+    def check_phases(self, requests, phases):
+        """Each is where its request is, one behind the other."""
+        want = []
+        for event in requests:
+            at = event["begin"]
+            for phase in "admit", "queue", "device":
+                ns = event["args"][phase + "_ns"]
+                if ns:
+                    want.append((phase, at, at + ns))
+                at += ns
+            self.assertLessEqual(at, event["end"])
+        self.assertEqual([(e["name"], e["begin"], e["end"]) for e in sorted(phases, key=lambda e: e["begin"])], want)
+
+    def rows(self, path, *options):
+        lines = [json.loads(line) for line in replay("slow", path, "--json", *options)[1].splitlines()]
+        return [row for line in lines[1:] for row in line["rows"]]
+
+    def check_rows(self, path, *options):
+        names, slices = self.checked(path, *options)
+        key = lambda row: json.dumps(row, sort_keys=True)
+        got = [event["args"] for events in slices.values() for event in events]
+        self.assertEqual(sorted(got, key=key), sorted(self.rows(path, *options), key=key))
+        text = replay("slow", path, "--csv", *options)[1].decode()
+        cells = list(csv.DictReader(io.StringIO(text, newline="")))
+        columns = "time", "pid", "comm", "disk", "op", "sector", "bytes", "total_ns", "unit", "file"
+        self.assertEqual(sorted(tuple(Csv.text(row[c]) for c in columns) for row in got),
+                         sorted(tuple(row[c] for c in columns) for row in cells))
+        self.assertGreater(len(got), 1)
+        return names, slices
+
+    def test_rows(self):
+        for name, subcommand in RECORDED.items():
+            if subcommand == "slow" and name != "slow-fsync":
+                with self.subTest(recording=name):
+                    self.check_rows(path_of(name + ".rec"))
+        self.check_rows(path_of("slow.rec"), "-m", "0.2")
+
+    def test_cut_off(self):
+        """The readable part is a whole file."""
+        with open(path_of("slow.rec"), "rb") as file:
+            data = file.read()
+        with Folder() as folder:
+            path = os.path.join(folder, "cut.rec")
+            with open(path, "wb") as file:
+                file.write(data[:-20])
+            status, out, err = replay("slow", path, "--format=perfetto")
+        self.assertEqual(status, 1)
+        self.assertIn(b"is cut off after", err)
+        self.assertGreater(len([event for event in json.loads(out)["traceEvents"] if event["ph"] == "X"]), 1)
+
+    def test_no_requests(self):
+        """A recording of fsyncs has no I/Os."""
+        status, out, err = replay("slow", path_of("slow-fsync.rec"), "--format=perfetto")
+        self.assertEqual((status, out), (2, b""))
+        self.assertIn(b"--format is about I/Os", err)
+
+    def test_lanes(self):
+        """As many as requests of a disk are there at the same time, if all are in one interval."""
+        with open(path_of("slow.rec"), "rb") as file:
+            data = file.read()
+        like = recording.read(path_of("slow.rec"))["intervals"][0]
+        start, like = like["start_ns"], like["rows"]["rows"][0]
+        chosen = random.Random(7)
+        rows = []
+        for i in range(400):
+            took = chosen.choice((0, 1, 1000, 10**6, 10**7))
+            rows.append({**like, "time": start + chosen.randrange(10**8), "total_ns": took, "device_ns": took,
+                         "admit_ns": 0, "queue_ns": 0, "sector": i, "disk": chosen.choice(("sda", 'a"b'))})
+        rows[0]["time"] -= 10**15  # a request of the week before
+        with Folder() as folder:
+            path = os.path.join(folder, "many.rec")
+            with open(path, "wb") as file:
+                file.write(recording.with_rows(data, [rows]))
+            names, slices = self.check_rows(path)
+        self.assertEqual(set(names.values()), {"sda", 'a"b'})
+        for pid, disk in names.items():
+            ends = sorted([(r["time"], 1) for r in rows if r["disk"] == disk and r["total_ns"]] +
+                          [(r["time"] + r["total_ns"], -1) for r in rows if r["disk"] == disk and r["total_ns"]])
+            most = max(itertools.accumulate(change for _, change in sorted(ends)))
+            self.assertGreater(most, 5)
+            self.assertIn(len([place for place in slices if place[0] == pid]), (most, most + 1))
+
+    def test_refused(self):
+        for subcommand, options, said in (("slow", ["--format=json"], b"unknown format 'json'"),
+                                          ("slow", ["--format=perfetto", "--json"], b"mutually exclusive"),
+                                          ("breakdown", ["--format=perfetto"], b"unknown option '--format=perfetto'")):
+            status, out, err = replay(subcommand, path_of(subcommand + ".rec"), *options)
+            self.assertEqual((status, out, err.count(b"\n")), (2, b"", 1), err)
+            self.assertIn(said, err)
+
+
+class Narrowed(unittest.TestCase):
+    """Options of a replay choose among the rows: what is shown is the rows of the whole that have
+    these values, or their sums."""
+    maxDiff = None
+
+    # {recording: {option: column}}; each value that the column has is asked for
+    CHOSEN = {
+        "top": {"-d": "disk", "-p": "pid"},
+        "top-x": {"-d": "disk", "-p": "pid"},
+        "top-by": {"-d": "disk", "--cgroup": "unit"},
+        "slow": {"-d": "disk", "-p": "pid", "--cgroup": "cgroup"},
+        "slow-stacks": {"-d": "disk", "-p": "pid"},
+        "slow-fsync": {"-d": "disk", "-p": "pid", "--cgroup": "cgroup"},
+        "stuck": {"-d": "disk"},
+        "breakdown-blk-by": {"-d": "disk"},
+        "breakdown-distance": {"-d": "disk"},
+        "stack": {"-d": "disk", "-p": "pid"},
+        "stack-by": {"--cgroup": "cgroup"},
+        "virtio-xL": {"-d": "driver", "-n": "device", "-q": "vq"},
+        "virtio-irq": {"-d": "driver", "-n": "device", "-q": "vq"},
+    }
+    # {recording: keys, by which rows are added up}
+    BY = {
+        "top": ["disk", "comm", "process", "disk,comm"],
+        "top-x": ["disk", "comm"],
+        "top-by": ["disk", "unit", "container", "container,disk", "unit,container"],
+        "breakdown-blk-by": ["disk"],
+        "breakdown-by": ["comm", "user", "user,comm"],
+        "breakdown-distance": ["comm", "disk"],
+        "stack": ["disk", "comm", "process", "process,disk"],
+        "stack-by": ["cgroup", "user", "user,cgroup"],
+    }
+
+    def shown(self, name, *options, status=0, said=b""):
+        """(columns, [(start, end, rows)])"""
+        got, out, err = replay(RECORDED[name], path_of(name + ".rec"), "--json", *options)
+        self.assertEqual(got, status, err)
+        self.assertIn(said, err)
+        meta, *intervals = [json.loads(line, parse_float=str) for line in out.splitlines()]
+        return meta["columns"], [(i["start"], i["end"], i["rows"]) for i in intervals]
+
+    def test_rows(self):
+        for name, options in self.CHOSEN.items():
+            _, whole = self.shown(name)
+            for option, column in options.items():
+                values = sorted({row[column] for _, _, rows in whole for row in rows} - {"-", ""})
+                self.assertGreater(len(values), 0, name)
+                lists = [[value] for value in values] + [values[:2], values]
+                for wanted in lists:
+                    given = ["%s" % value for value in wanted[:16]]
+                    if option in ("--cgroup", "-n", "-q") and len(given) > 1:  # no lists
+                        continue
+                    with self.subTest(recording=name, option=option, wanted=given):
+                        want = [(s, e, [row for row in rows
+                                        if self.is_one(row[column], wanted[:16])])
+                                for s, e, rows in whole]
+                        self.assertEqual(self.shown(name, option, ",".join(given))[1], want)
+                        if option in ("-d", "-p") and not name.startswith("virtio"):
+                            each = [word for value in given for word in (option, value)]
+                            self.assertEqual(self.shown(name, *each)[1], want)
+
+    @staticmethod
+    def is_one(value, wanted):
+        """A path includes what is below it."""
+        return value in wanted or any(str(w).startswith("/") and
+                                      value.startswith(w.rstrip("/") + "/") for w in wanted)
+
+    def test_together(self):
+        """Different options must all fit."""
+        _, whole = self.shown("top")
+        row = whole[0][2][0]
+        want = [(s, e, [r for r in rows if (r["disk"], r["pid"]) == (row["disk"], row["pid"])])
+                for s, e, rows in whole]
+        self.assertEqual(self.shown("top", "-d", "/dev/" + row["disk"], "-p", str(row["pid"]))[1],
+                         want)
+
+    def test_least(self):
+        """slow -m"""
+        for name in "slow", "slow-stacks", "slow-fsync":
+            _, whole = self.shown(name)
+            times = sorted(row["total_ns"] for _, _, rows in whole for row in rows)
+            for ns in times[0], times[len(times) // 2], times[-1]:
+                with self.subTest(recording=name, ns=ns):
+                    want = [(s, e, [row for row in rows if row["total_ns"] >= ns])
+                            for s, e, rows in whole]
+                    self.assertEqual(self.shown(name, "-m", f"{ns}ns")[1], want)
+                    self.assertEqual(self.shown(name, "-m", "%d.%06d" % divmod(ns, 10**6))[1], want)
+
+    def test_unless_younger(self):
+        """stuck -m: what has no time stays."""
+        _, whole = self.shown("stuck")
+        times = sorted(row["age_ns"] or row["device_ns"] for _, _, rows in whole for row in rows)
+        self.assertGreater(len(set(times)), 4)
+        for ns in times:
+            with self.subTest(ns=ns):
+                want = [(s, e, [row for row in rows if (row["age_ns"] or row["device_ns"] or ns) >= ns]) for s, e, rows in whole]
+                self.assertEqual(self.shown("stuck", "-m", f"{ns}ns")[1], want)
+
+    def sums(self, columns, rows, keys):
+        """{labels of @keys: the sum of each column that adds up}"""
+        added = [c["key"] for c in columns if c["role"] == "counter"]
+        sums = {}
+        for row in rows:
+            labels = tuple(";".join(row[k]) if isinstance(row[k], list) else row[k] for k in keys)
+            of = sums.setdefault(labels, dict.fromkeys(added, 0))
+            for key in added:
+                of[key] += row[key]
+            for slot in row.get("slots", []):
+                key = (slot["lo"], slot["hi"])
+                of[key] = of.get(key, 0) + slot["count"]
+        return sums
+
+    def test_by(self):
+        for name, all_keys in self.BY.items():
+            _, whole = self.shown(name)
+            for keys in all_keys:
+                with self.subTest(recording=name, by=keys):
+                    columns, got = self.shown(name, "--by", keys)
+                    labels = [c["key"] for c in columns if c["role"] in ("label", "stack")]
+                    self.assertEqual([i[:2] for i in got], [i[:2] for i in whole])
+                    for (_, _, rows), (_, _, of) in zip(got, whole):
+                        self.assertEqual(self.sums(columns, rows, labels),
+                                         self.sums(columns, of, labels))
+                        self.assertEqual(len(rows), len(self.sums(columns, rows, labels)))
+
+    def test_by_and_rows(self):
+        """Rows are chosen before they are added up, also by columns that are not shown then."""
+        columns, got = self.shown("top", "--by", "comm", "-d", "vdb", "-p", "163")
+        _, whole = self.shown("top", "-d", "vdb", "-p", "163")
+        for (_, _, rows), (_, _, of) in zip(got, whole):
+            self.assertEqual(self.sums(columns, rows, ["comm", "op"]),
+                             self.sums(columns, of, ["comm", "op"]))
+        self.assertNotIn("disk", got[0][2][0])
+
+    def test_order(self):
+        """The largest first, whoever was the largest of all."""
+        for key, option in (("bytes", "bytes"), ("io", "io"), ("time_ns", "time")):
+            _, got = self.shown("top", "--by", "comm", "-s", option)
+            for _, _, rows in got:
+                self.assertEqual([row[key] for row in rows],
+                                 sorted((row[key] for row in rows), reverse=True))
+
+    def test_times(self):
+        """Intervals that are at least partly in between, with the clock of where they were."""
+        _, whole = self.shown("top")
+        clock = "2026-11-21 19:47:%02d"
+        first, last = 8, 18  # seconds of the first interval's second part, and of the last one
+        for begin in range(first, last):
+            for end in range(begin + 1, last + 1):
+                want = [i for i in whole if self.second(i[1]) > begin and self.second(i[0]) < end]
+                with self.subTest(begin=begin, end=end):
+                    self.assertEqual(self.shown("top", "--begin", clock % begin,
+                                                "--end", clock % end)[1], want)
+        for begin in "19:47:15", "2026-11-21T19:47:15", "-3.5s":
+            self.assertEqual(self.shown("top", "--begin", begin)[1],
+                             [i for i in whole if self.second(i[1]) > 15])
+        for all_of_it in (["--begin", "19:46"], ["--end", "19:48"], ["--begin", "2026-11-21"],
+                          ["--begin", "-1h", "--end", "2026-11-22"]):
+            self.assertEqual(self.shown("top", *all_of_it)[1], whole)
+
+    @staticmethod
+    def second(time):
+        """The seconds within the minute."""
+        return float(time) % 60
+
+    def test_no_such(self):
+        """Values and columns that the recording lacks: an error of one line, with a hint."""
+        path = path_of("top.rec")
+        for options, status, text in (
+                (["-d", "vda"], 0, r"no row of the recording has the disk 'vda' \(did you mean vdb\?\)"),
+                (["-p", "1"], 0, r"no row of the recording has the pid '1' \(it has: \d+, .*\.\.\.\)"),
+                (["-p", "x"], 2, "invalid -p 'x': not a whole number"),
+                (["-d", "vdb,"], 2, "-d: a name is missing"),
+                (["--cgroup", "a"], 2, "--cgroup: the recording has no column 'cgroup' "
+                 r"\(record with --by cgroup\)"),
+                (["--by", "unit"], 2, r"--by: the recording has no column 'unit' \(record with"),
+                (["--begin", "03:12"], 2, "nothing was recorded in that time "
+                 r"\(the recording is from 2026-11-21 19:47:07 to 2026-11-21 19:47:18\)"),
+                (["--begin", "25:00"], 2, r"invalid --begin '25:00': not a time \(give 03:12,"),
+                (["--begin", "19:48", "--end", "19:47"], 2, "--begin is not before --end")):
+            with self.subTest(options=options):
+                got, _, err = replay("top", path, *options)
+                self.assertEqual(got, status)
+                said = [line for line in err.decode().splitlines() if "no I/O seen" not in line]
+                self.assertEqual(len(said), 1, said)
+                self.assertRegex(said[0], "^iotrace: " + text)
+        with Folder() as folder, open(path_of("slow.rec"), "rb") as file:
+            parts = list(recording.blocks(file.read()))
+            head = parts[0][1].replace(b"\x06min_ns\x00", b"\x06min_ns" + recording.put_number(10**7))
+            least = os.path.join(folder, "it.rec")
+            with open(least, "wb") as to:
+                to.write(recording.put_blocks([(recording.HEAD, head)] + parts[1:]))
+            got, _, err = replay("slow", least, "-m", "9.9")
+            self.assertEqual((got, err), (2, b"iotrace: the recording has I/Os of 10 ms and more "
+                                          b"only\n"))
+            self.assertEqual(replay("slow", least, "-m", "10")[0], 0)
+        done = subprocess.run(f"'{IOTRACE}' top --replay <(cat '{path}') --begin 19:47",
+                              shell=True, executable="/bin/bash", stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"--begin and --end need a file", done.stderr)
+
+    def test_more_than_a_day(self):
+        """A time of day may be ambiguous, or on the other side of midnight."""
+        def made(data, starts):
+            """Intervals of a second that begin at these epochs."""
+            parts = list(recording.blocks(data))
+            head = [p for p in parts if p[0] in (recording.HEAD, recording.TABLE)]
+            out = list(head)
+            for i, start in enumerate(starts):
+                payload = b"".join(recording.put_number(n) for n in (
+                    start * 10**9, (start + 1) * 10**9, 0, i + 1 == len(starts)))
+                payload += b"\0\0" + recording.put_number(len(head) - 1) + b"\0" * (len(head) - 1)
+                out.append((recording.INTERVAL, payload))
+            return recording.put_blocks(out + [(recording.END, b"")])
+
+        midnight = 1795219200  # 2026-11-21, UTC
+        with Folder() as folder, open(path_of("top.rec"), "rb") as file:
+            path = os.path.join(folder, "it.rec")
+            with open(path, "wb") as to:
+                to.write(made(file.read(), [midnight + s for s in (-3, -2, 0, 86400)]))
+            text = replay("top", path)[1].decode()
+            self.assertEqual(re.findall("(.*) loadavg", text),
+                             ["23:59:58", "23:59:59", "2026-11-21 00:00:01", "2026-11-22 00:00:01"])
+        with Folder() as folder, open(path_of("top.rec"), "rb") as file:
+            path = os.path.join(folder, "it.rec")
+            data = file.read()
+            for hours, option, want in (
+                    ((-2, -1, 0, 1), ["--begin", "23:00"], (-1, 0, 1)),
+                    ((-2, -1, 0, 1), ["--end", "00:00"], (-2, -1)),
+                    ((-2, -1, 0, 1), ["--begin", "00:30"], (1,)),
+                    ((-2, -1, 0, 1), ["--begin", "-90m"], (0, 1)),
+                    ((-2, -1, 0, 1), ["--begin", "21:00", "--end", "05:00"], (-2, -1, 0, 1)),
+                    ((1, 25, 49), ["--begin", "2026-11-22 00:00"], (25, 49)),
+                    ((1, 25, 49), ["--begin", "01:00"], None)):
+                with self.subTest(hours=hours, option=option), open(path, "wb") as to:
+                    to.write(made(data, [midnight + h * 3600 for h in hours]))
+                    to.flush()
+                    status, out, err = replay("top", path, "--json", *option)
+                    if want is None:
+                        self.assertEqual(status, 2)
+                        self.assertIn(b"is more than once in the recording (give the date", err)
+                        continue
+                    self.assertEqual(status, 0, err)
+                    self.assertEqual([(int(float(json.loads(line)["start"])) - midnight) / 3600
+                                      for line in out.splitlines()[1:]], list(want))
+
+
 class Folded(unittest.TestCase):
     """iostack's lines, so that its recipe, flamegraph.pl --reverse, gives its picture."""
 
     @staticmethod
     def line(row):
-        """As iostack makes it of its stacks; what is the kernel's is marked."""
+        """A folded line in iostack's format; functions of the kernel are marked."""
         user, kernel = row["user"][::-1], [name + "_[k]" for name in row["kernel"][::-1]]
         names = [f"{row['comm']} [{row['pid']}]", *user, *["-"] * bool(user and kernel), *kernel,
                  row["disk"]]
@@ -224,9 +676,10 @@ class Folded(unittest.TestCase):
             self.assertEqual(replay("stack", path, *options)[1].decode().splitlines(), want)
 
 
-def on_terminal(subcommand, path, *options):
+def on_terminal(subcommand, path, *options, columns=0):
     """(status, standard output, which is a terminal)"""
     master, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24 if columns else 0, columns, 0, 0))
     mode = termios.tcgetattr(slave)
     mode[1] &= ~termios.OPOST  # what is written comes out as it is
     termios.tcsetattr(slave, termios.TCSANOW, mode)
@@ -249,8 +702,68 @@ def on_terminal(subcommand, path, *options):
     return process.returncode, out.removesuffix(end)
 
 
+class Width(unittest.TestCase):
+    """No line of a table is longer than the terminal."""
+    # Lines that are no row of a table: stacks and their keys, folded lines, and a sentence of stuck.
+    OTHERS = {"stack": r" {4,}|cgroup |.*;", "slow": r" {4,}", "stuck": r" {4,}|\d+ threads? for "}
+    # {subcommand: further options}; -C and -1: not the full screen
+    FORMS = {
+        "blame": [["--victim", "database"]],
+        "breakdown": [["--hist"], ["--heatmap"], ["-m"], ["-u"], ["--by", "container,disk"], ["--by", "user,comm"]],
+        "kvm": [["-l"], ["-l", "-z"], ["-1", "-f", "kvm_exit"]],
+        "slow": [["--by", "unit,user"], ["-m", "1"]],
+        "stack": [["--by", "process,disk"], ["-r", "2"]],
+        "top": [["-C", "--by", "disk,comm"], ["-C", "--by", "unit,container"], ["-C", "-s", "time"]],
+        "virtio": [["-T"]],
+    }
+    PLAIN = {"top": ["-C"], "kvm": ["-1"]}
+
+    @staticmethod
+    def width(line):
+        return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line)
+
+    def assert_fits(self, name, columns, options):
+        """Returns how many lines have been looked at."""
+        subcommand = RECORDED[name]
+        status, out = on_terminal(subcommand, path_of(name + ".rec"), *options, columns=columns)
+        text = re.sub(r"\033\[[0-9;?]*[A-Za-z]", "", out.decode()).replace("\r", "")
+        others = self.OTHERS.get(subcommand)
+        lines = [line for line in text.splitlines() if not (others and re.match(others, line))]
+        self.assertIn(status, (0, 2))  # 2: not for this recording
+        for line in lines:
+            self.assertLessEqual(self.width(line), columns, f"{name} {options}: {line}")
+        return len(lines) if status == 0 else 0
+
+    def test_80_columns(self):
+        seen = {}
+        for name, subcommand in RECORDED.items():
+            own = [o for n, o in FURTHER.get(name, {}).items() if not any("SVG" in word for word in o)]
+            own = [o for o in own if not {"-c", "--json", "--csv", "-f"} & set(o)]
+            if subcommand in ("top", "kvm"):
+                own = [[*self.PLAIN[subcommand], *o] for o in own if not {"-1", "-l", "-C"} & set(o)]
+            for options in [self.PLAIN.get(subcommand, []), *own, *self.FORMS.get(subcommand, [])]:
+                with self.subTest(recording=name, options=options):
+                    form = subcommand, " ".join(options)
+                    seen[form] = seen.get(form, 0) + self.assert_fits(name, 80, options)
+        for form, lines in seen.items():
+            self.assertGreater(lines, 3, f"{form}: no recording has it")
+
+    def test_numbers_stay(self):
+        """A narrow table has the same figures as a wide one, in the columns that it has."""
+        for name, options in (("breakdown-blk", []), ("breakdown-blk-by", []), ("breakdown-by", []),
+                              ("kvm-x", ["-1"]), ("top-x", ["-C"])):
+            with self.subTest(recording=name):
+                wide, narrow = ([line.split() for line in on_terminal(
+                    RECORDED[name], path_of(name + ".rec"), *options, columns=c)[1].decode().splitlines()]
+                    for c in (200, 80))
+                self.assertEqual(len(wide), len(narrow))
+                for whole, rest in zip(wide, narrow):
+                    names = [word for word in rest if not re.match(r"[\d.-]", word)]
+                    self.assertLessEqual(set(rest) - set(names), set(whole))
+
+
 class Foreign(unittest.TestCase):
-    """Whoever wrote it."""
+    """Recordings whose author is hostile: names in them do no harm in any output."""
 
     # A systemd unit's name; a quote, a comma, a line's end; UTF-8 of every length; what drives a
     # terminal: ESC, CR, U+009B, U+202E, U+2028, U+200B, U+E0041; what is not UTF-8.
@@ -277,6 +790,8 @@ class Foreign(unittest.TestCase):
             if any(o.endswith(SVG) for o in options):
                 continue
             filtered = expected.endswith(".filter")  # no such name gets through
+            if options[-2:] == SOME:
+                options = options[:-2]
             with self.subTest(expected=expected), self.changed(name) as path:
                 status, out, err = replay(subcommand, path, "-v", *options)
                 self.assertEqual(status, 2 if filtered else 0, err)
@@ -295,7 +810,7 @@ class Foreign(unittest.TestCase):
     def test_programs(self):
         """JSON and CSV give a program the string itself; JSON says which are not UTF-8, and these
         can be turned into bytes again."""
-        for name, (subcommand, _) in RECORDED.items():
+        for name, subcommand in RECORDED.items():
             with self.subTest(recording=name), self.changed(name) as path:
                 _, *changed = [json.loads(line) for line in
                                replay(subcommand, path, "--json")[1].splitlines()]
@@ -310,6 +825,8 @@ class Foreign(unittest.TestCase):
                 text = json.dumps(self.UTF8.decode(), ensure_ascii=False)[1:-1]
                 text = text.replace("\\n", "\\u000a").replace("\\r", "\\u000d")
                 self.assertTrue(text.encode() in out, "more is escaped than must be")
+            if name == "kvm-x":  # kvm_exit is known by its name
+                continue
             with self.subTest(recording=name, csv=True), self.changed(name) as path:
                 meta, *mine = [json.loads(line) for line in
                                replay(subcommand, path_of(name + ".rec"), "--json")[1].splitlines()]
@@ -334,7 +851,7 @@ class Foreign(unittest.TestCase):
 
     @staticmethod
     def as_bytes(text):
-        """As docs/COUNTING.md says."""
+        """Decodes escaped names, as docs/COUNTING.md says."""
         return re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes([int(found[1], 16)]), text.encode())
 
     def same(self, mine, theirs, odd):
@@ -353,7 +870,7 @@ class Foreign(unittest.TestCase):
 
 
 class Wrong(unittest.TestCase):
-    """One line, and the status that fits."""
+    """An error of one line, with the right exit status."""
 
     def one_line(self, got, status, text):
         self.assertEqual(got[0], status, got)
@@ -369,20 +886,23 @@ class Wrong(unittest.TestCase):
                 ("top", kvm, [], "is a recording of `iotrace kvm`"),
                 ("top", top, ["1"], "INTERVAL cannot be used with --replay"),
                 ("top", top, ["--record", "x"], "mutually exclusive"),
-                ("top", top, ["-p", "1"], "--pid cannot be used with --replay"),
-                ("top", top, ["-d", "sda"], "--disk cannot be used with --replay"),
                 ("top", top, ["--bio"], "--bio cannot be used with --replay"),
                 ("top", top, ["--", "true"], "-- COMMAND cannot be used with --replay"),
                 ("top", top, ["--ebpf"], "loads no BPF programs"),
                 ("top", top, ["--list-hooks"], "loads no BPF programs"),
-                ("virtio", path_of("virtio-irq.rec"), ["-D"], "--debug cannot be used"),
-                ("breakdown", path_of("breakdown.rec"), ["-m"], "--milliseconds cannot be used"),
+                ("virtio", path_of("virtio-irq.rec"), ["-D"], "-D cannot be used"),
+                ("breakdown", path_of("breakdown.rec"), ["--hist", "-m"],
+                 "the histograms of a recording keep the unit"),
+                ("breakdown", path_of("breakdown-blk.rec"), ["-u"],
+                 "the histograms of a recording keep the unit"),
+                ("breakdown", path_of("breakdown.rec"), ["-d", "vda"],
+                 "-d: the recording has no column 'disk' .record with --by disk."),
                 ("breakdown", path_of("breakdown-blk.rec"), ["--hist"],
                  "--hist is for the table of all layers"),
                 ("kvm", kvm, ["-1", "-z"], "-z requires -l or -L"),
                 ("stack", path_of("stack.rec"), ["--order", "disk"], "--order requires -f"),
-                ("stack", path_of("stack.rec"), ["-K"], "--kernel-stack cannot be used"),
-                ("kvm", kvm, ["-x"], "--latency cannot be used"),
+                ("stack", path_of("stack.rec"), ["-K"], "-K cannot be used"),
+                ("kvm", kvm, ["-x"], "-x cannot be used"),
                 ("kvm", kvm, ["-f", "("], "invalid regular expression"),
                 ("kvm", kvm, ["-f", "kvm_pip"], "close: kvm_pio;"),
                 ("top", "", [], "--replay needs a file name")):
@@ -397,11 +917,11 @@ class Wrong(unittest.TestCase):
             with open(empty, "wb"):
                 pass
             for path, text in ((os.path.join(folder, "none"), "cannot open .*No such file"),
-                               (folder, "cannot read .*Is a directory"),
                                (empty, "is empty"),
                                (path_of("top.text"), "is not an iotrace recording")):
                 with self.subTest(path=path):
                     self.one_line(replay("top", path), 1, text)
+            self.one_line(replay("top", folder), 2, "has no recordings called 'top'")
 
     def test_flame_graph(self):
         """A file that is there stays, unless there is something to be shown."""
@@ -425,7 +945,7 @@ class Wrong(unittest.TestCase):
             path = os.path.join(folder, "it.rec")
             with open(path, "wb") as to:
                 to.write(change(file.read()))
-            got = replay(RECORDED[name][0], path)
+            got = replay(RECORDED[name], path)
             self.one_line(got, status, text)
             return got
 
@@ -484,7 +1004,7 @@ class Wrong(unittest.TestCase):
                 self.changed("top", change, 1, "is damaged")
 
     def test_subcommand(self):
-        """What the file calls its subcommand is not advised, unless there is such a one."""
+        """The error advises the subcommand named in the file only if such a subcommand exists."""
         def named(name):
             def change(data):
                 parts = list(recording.blocks(data))
@@ -566,14 +1086,17 @@ class Crafted(unittest.TestCase):
         for name, options, text in (
                 ("kvm-pid", [], "has an unknown value of 'pid'"),
                 ("kvm-pid", ["--json"], "has an unknown value of 'pid'"),
-                ("stack-twice", ["--svg", "it.svg"], "stack has one output only"),
-                ("stack-twice", [], "stack has one output only"),
                 ("stack-names", ["--json"], "exceeds the memory limit")):
             with self.subTest(recording=name, options=options):
                 status, size, err = self.shown(name, *options)
                 self.assertEqual(status, 1, err)
                 self.assertRegex(err, f"^iotrace: .*{text}.*\n$")
                 self.assertLess(size, 4096)
+
+    def test_svg_of_several(self):
+        status, _, err = self.shown("stack-twice", "--svg", "it.svg")
+        self.assertEqual(status, 2, err)
+        self.assertIn("--svg shows one output", err)
 
     def test_heatmap(self):
         """Counts that add up to 2^64 are many, not none."""
@@ -592,17 +1115,13 @@ class Crafted(unittest.TestCase):
             self.assertRegex(head, r" \(\d+ small rows without all frames\)</text>")
 
     def test_screen(self):
-        """What came before the start is not shown once it is forgotten; each process is a guest."""
-        status, out, err = self.shown("kvm-start", keys=[(b"bg", b"0 so far"), (b"\r\r\rq", b"Guest")])
+        """Each process is a guest."""
+        status, out, err = self.shown("kvm-processes", keys=[(b"bb", b"20000"), (b"q", b"PID")])
         self.assertEqual((status, err), (0, ""))
-        self.assertNotIn(b"guestguest", out)
-        status, out, err = self.shown("kvm-processes", keys=[(b"b", b"20000"), (b"q", b"g [")])
-        self.assertEqual((status, err), (0, ""))
-        self.assertIn(b"g [", out)
 
 
 class Confined(unittest.TestCase):
-    """What shows a stranger's file can do little else, whoever runs it."""
+    """A process that shows another user's recording is confined, whoever runs it."""
 
     @contextlib.contextmanager
     def waiting(self, user=drop_privileges):

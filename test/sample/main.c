@@ -2,16 +2,16 @@
 /*
  * iotrace-sample: the sample subcommand alone, or
  *
- *     iotrace-sample --both DISK INTERVAL FILE INTERVAL
+ *     iotrace-sample --both DISK FILE INTERVAL
  *
- * with `iotrace top -d DISK -o FILE` in the same process: JSON of both, each with its own interval.
+ * with `iotrace top -d DISK -o FILE` in the same process: JSON of both.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "cmd/command.h"
-#include "cmd/report.h"
-#include "cmd/setup.h"
+#include "cmd/cli/command.h"
+#include "cmd/cli/report.h"
+#include "cmd/engine/setup.h"
 
 extern const struct tool tool_sample;
 
@@ -29,15 +29,15 @@ static int attach_all(struct tool_run **tools, struct run *run, struct error *er
 static int run_both(char **argv)
 {
 	char json[] = "--json", d[] = "-d", o[] = "-o";
-	char *sample[] = { json, json, argv[1], NULL };
-	char *top[] = { json, json, d, argv[0], o, argv[2], argv[3], NULL };
+	char *sample[] = { json, json, argv[2], NULL };
+	char *top[] = { json, json, d, argv[0], o, argv[1], NULL };
 	struct tool_run *tools[N_TOOLS] = { NULL };
 	struct error err;
 	struct run run;
 	int status;
 
 	if (tool_open(&tool_sample, 3, sample, &tools[0], &err) ||
-	    tool_open(&tool_top, 7, top, &tools[1], &err)) {
+	    tool_open(&tool_top, 6, top, &tools[1], &err)) {
 		status = report_error(&err);
 	} else {
 		status = attach_all(tools, &run, &err) ? report_error(&err)
@@ -54,7 +54,7 @@ static int run_both(char **argv)
 int main(int argc, char **argv)
 {
 	setup_process();
-	if (argc == 6 && strcmp(argv[1], "--both") == 0)
+	if (argc == 5 && strcmp(argv[1], "--both") == 0)
 		return run_both(&argv[2]);
 	return tool_main(&tool_sample, argc, argv);
 }

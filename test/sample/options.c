@@ -4,21 +4,14 @@
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "core/base/parse.h"
 
-static const struct argp_option options[] = {
-	{ "min", 'm', "BYTES", 0, "only requests of at least BYTES bytes", 1 },
+#define OWN struct sample_options
+
+static const struct args_option options[] = {
+	{ "min", 'm', "BYTES", "only requests of at least BYTES bytes", ARGS_COUNTED,
+	  ARGS_NUMBER(min_bytes, 0, UINT32_MAX) },
 	{ 0 },
 };
-
-static error_t parse(int key, char *arg, void *own, struct error *err)
-{
-	struct sample_options *o = own;
-
-	if (key != 'm')
-		return ARGP_ERR_UNKNOWN;
-	return parse_u64("-m", arg, 0, UINT32_MAX, &o->min_bytes, err);
-}
 
 static const struct args_example examples[] = {
 	{ "5 10", "ten outputs, one every five seconds" },
@@ -28,17 +21,13 @@ static const struct args_example examples[] = {
 
 const struct args_spec sample_args = {
 	.options = options,
-	.parse = parse,
 	.doc = "Requests issued to each disk, every INTERVAL seconds (1), COUNT times.",
 	.examples = examples,
 };
 
 int sample_options(int argc, char **argv, struct sample_options *o, struct error *err)
 {
-	struct args_spec spec = sample_args;
-
 	memset(o, 0, sizeof(*o));
 	o->args.interval_ns = NS_PER_SEC;
-	spec.own = o;
-	return args_parse(&spec, argc, argv, &o->args, err);
+	return args_parse(&sample_args, o, argc, argv, &o->args, err);
 }

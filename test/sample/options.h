@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Its options. */
 #ifndef IOTRACE_TEST_SAMPLE_OPTIONS_H
 #define IOTRACE_TEST_SAMPLE_OPTIONS_H
 
-#include "cmd/args.h"
+#include "cmd/cli/args.h"
 
 struct sample_options {
 	struct args args;

@@ -4,42 +4,30 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define AT(member) offsetof(struct sample_row, member)
+#include "output/columns.h"
+#include "core/base/array.h"
+
+#define ROW struct sample_row
 
 static const struct column columns[] = {
-	{ "disk", "DISK", COLUMN_STR, ROLE_LABEL, "", "disk, named as in /proc/diskstats", AT(disk),
-	  8, true, NULL },
-	{ "requests", "REQUESTS", COLUMN_U64, ROLE_COUNTER, "requests",
-	  "requests issued in the interval", AT(requests), 8, false, NULL },
-	{ "bytes", "BYTES", COLUMN_U64, ROLE_COUNTER, "bytes", "bytes they ask for", AT(bytes), 12,
-	  false, NULL },
+	LABEL(disk, "DISK", 8, "disk, named as in /proc/diskstats"),
+	COUNTER(requests, "REQUESTS", 8, "requests", "requests issued in the interval"),
+	COUNTER(bytes, "BYTES", 12, "bytes", "bytes they ask for"),
 };
 
-const struct schema sample_schema = {
-	columns,
-	sizeof(columns) / sizeof(columns[0]),
-	sizeof(struct sample_row),
-};
-
-const struct schema *sample_columns(size_t i, const char **with)
-{
-	*with = "";
-	return i ? NULL : &sample_schema;
-}
+const struct schema sample_schema = SCHEMA(columns, ROW);
 
 static struct sample_row *row_of(struct sample_rows *rows, uint32_t dev)
 {
-	struct sample_row *more;
+	struct sample_row *row;
 
 	for (size_t i = 0; i < rows->n; i++)
 		if (rows->rows[i].dev == dev)
 			return &rows->rows[i];
-	more = reallocarray(rows->rows, rows->n + 1, sizeof(*more));
-	if (!more)
-		return NULL;
-	rows->rows = more;
-	more[rows->n] = (struct sample_row){ .dev = dev };
-	return &more[rows->n++];
+	row = ARRAY_ADD(rows->rows, rows->n);
+	if (row)
+		row->dev = dev;
+	return row;
 }
 
 int sample_rows_add(void *ctx, const void *key, const void *value)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Its rows: what they hold, and how they are made of what was counted. */
 #ifndef IOTRACE_TEST_SAMPLE_ROWS_H
 #define IOTRACE_TEST_SAMPLE_ROWS_H
 
@@ -18,9 +19,6 @@ struct sample_rows {
 };
 
 extern const struct schema sample_schema;
-
-/* As of struct tool. */
-const struct schema *sample_columns(size_t i, const char **with);
 
 /* Adds the counters of @key to the row of its disk, @ctx is a struct sample_rows: the form that
  * double_buffer_drain_hash() wants.  0 or -ENOMEM. */

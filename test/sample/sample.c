@@ -9,12 +9,11 @@
 
 #include <bpf/libbpf.h>
 
-#include "cmd/tool.h"
+#include "cmd/engine/tool.h"
 #include "test/sample/options.h"
 #include "test/sample/rows.h"
 #include "test/sample/sample.skel.h"
-
-#define N(array) (sizeof(array) / sizeof((array)[0]))
+#include "core/base/array.h"
 
 /* All that it keeps. */
 struct sample {
@@ -22,9 +21,9 @@ struct sample {
 	struct sample_rows rows;
 };
 
-static int options(int argc, char **argv, void *ctx, struct error *err)
+static int options(struct tool_run *t, int argc, char **argv, struct error *err)
 {
-	return sample_options(argc, argv, &((struct sample *)ctx)->o, err);
+	return sample_options(argc, argv, &((struct sample *)t->ctx)->o, err);
 }
 
 /* ---- what is attached ---- */
@@ -39,7 +38,7 @@ static const struct hook_alt issue_alts[] = {
 static size_t events(struct tool_run *t, struct hook_event *out)
 {
 	(void)t;
-	out[0] = (struct hook_event){ "issue", issue_alts, N(issue_alts), false };
+	out[0] = (struct hook_event){ "issue", issue_alts, ARRAY_SIZE(issue_alts), false };
 	return 1;
 }
 
@@ -54,7 +53,8 @@ static int configure(struct tool_run *t, struct tool_object *object)
 		{ "rows1", s->o.args.map_rows },
 	};
 
-	return tool_configure(object, probe_options, N(probe_options), maps, N(maps));
+	return tool_configure(object, probe_options, ARRAY_SIZE(probe_options), maps,
+			      ARRAY_SIZE(maps));
 }
 
 /* ---- what is counted ---- */
@@ -92,13 +92,6 @@ static void free_sample(void *ctx)
 
 /* ---- what is shown ---- */
 
-static void tables(void *ctx, struct show *show)
-{
-	(void)ctx;
-	show->tables[0] = (struct recording_table){ "rows", &sample_schema };
-	show->n_tables = 1;
-}
-
 /* ---- the declaration ---- */
 
 TOOL_PROBE(sample);
@@ -111,19 +104,19 @@ static const struct tool_loss losses[] = {
 	  .missed = true },
 };
 
-static const struct tool_view view = { .tables = tables, .empty = "no I/O seen" };
+static const struct tool_view view = {
+	.schema = &sample_schema,
+	.empty = "no I/O seen",
+};
 
 const struct tool tool_sample = {
 	.name = "sample",
-	.ctx_size = sizeof(struct sample),
-	.args_at = offsetof(struct sample, o.args),
+	TOOL_CTX(struct sample, o.args),
 	.flags = TOOL_DISKS | TOOL_DOUBLE_BUFFER,
-	.args = &sample_args,
 	.probe = &sample_probe,
 	.losses = losses,
-	.n_losses = N(losses),
+	.n_losses = ARRAY_SIZE(losses),
 	.view = &view,
-	.columns = sample_columns,
 	.options = options,
 	.events = events,
 	.configure = configure,

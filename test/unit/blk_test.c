@@ -10,13 +10,13 @@
 
 #include <cmocka.h>
 
-#include "cmd/blk.h"
-#include "cmd/choices.h"
+#include "cmd/block/blk.h"
+#include "cmd/engine/choices.h"
+#include "cmd/engine/show.h"
 #include "output/render.h"
 #include "test/unit/capture.h"
 #include "test/unit/machine.h"
-
-#define N(array) (sizeof(array) / sizeof((array)[0]))
+#include "core/base/array.h"
 
 /* ---- operations ---- */
 
@@ -108,7 +108,7 @@ static void events_fit(unsigned int wants)
 				assert_in_range(strlen(alt->progs[p]), 1, 15);
 		}
 	}
-	assert_true(alts <= BLK_META_HOOKS);
+	assert_true(alts <= SHOW_HOOKS);
 }
 
 static void test_events_fit(void **state)
@@ -127,7 +127,7 @@ static const struct hook_alt alts[] = {
 };
 
 static const struct hook_event events_of_three[] = {
-	{ "submit", alts, N(alts), false },
+	{ "submit", alts, ARRAY_SIZE(alts), false },
 	{ "issue", &alts[4], 1, false },
 	{ "rename", alts, 2, true },
 };
@@ -138,7 +138,8 @@ static struct hooks *three(void)
 
 	if (access("/sys/kernel/btf/vmlinux", R_OK))
 		skip();
-	assert_int_equal(hooks_choose(events_of_three, N(events_of_three), NULL, &h, NULL), 0);
+	assert_int_equal(hooks_choose(events_of_three, ARRAY_SIZE(events_of_three), NULL, &h, NULL),
+			 0);
 	return h;
 }
 
@@ -154,14 +155,22 @@ static void meta_is(const struct meta_hook *hook, const char *event, const char 
 		assert_null(hook->reason);
 }
 
-/* Those that were rejected and then the one in use; the rest is left out. */
+static size_t meta_of(const struct hooks *h, struct meta_hook *out, size_t max)
+{
+	size_t n;
+	const struct hook_choice *choices = hooks_choices(h, &n);
+
+	return choices_meta(choices, n, out, max);
+}
+
+/* The metadata has the rejected hooks and then the hook in use, not the alternatives after it. */
 static void test_meta_hooks(void **state)
 {
-	struct meta_hook hook[BLK_META_HOOKS];
+	struct meta_hook hook[SHOW_HOOKS];
 	struct hooks *h = three();
 
 	(void)state;
-	assert_int_equal(blk_meta_hooks(h, hook, BLK_META_HOOKS), 6);
+	assert_int_equal(meta_of(h, hook, SHOW_HOOKS), 6);
 	meta_is(&hook[0], "submit", "tp_btf", "no_such_tracepoint",
 		"this kernel has no such tracepoint");
 	meta_is(&hook[1], "submit", "raw_tp", "task_rename",
@@ -172,8 +181,8 @@ static void test_meta_hooks(void **state)
 		"this kernel has no such tracepoint");
 	meta_is(&hook[5], "rename", "raw_tp", "task_rename",
 		"has 2 arguments on this kernel, not 7");
-	assert_int_equal(blk_meta_hooks(h, hook, 3), 3);
-	assert_int_equal(blk_meta_hooks(h, hook, 0), 0);
+	assert_int_equal(meta_of(h, hook, 3), 3);
+	assert_int_equal(meta_of(h, hook, 0), 0);
 	hooks_free(h);
 }
 
@@ -237,28 +246,6 @@ static void test_list_hooks(void **state)
 }
 
 /* ---- options and filters ---- */
-
-static void test_filter_option(void **state)
-{
-	struct blk_filters f = { 0 };
-
-	(void)state;
-	assert_int_equal(blk_filter_option('x', "1", &f), ARGP_ERR_UNKNOWN);
-	assert_int_equal(blk_filter_option(ARGP_KEY_ARG, "1", &f), ARGP_ERR_UNKNOWN);
-	assert_null(f.pid_arg);
-	assert_null(f.disk_arg);
-	assert_int_equal(blk_filter_option('p', "17", &f), 0);
-	assert_string_equal(f.pid_arg, "17");
-	assert_null(f.disk_arg);
-	assert_int_equal(blk_filter_option('d', "sda", &f), 0);
-	assert_string_equal(f.pid_arg, "17");
-	assert_string_equal(f.disk_arg, "sda");
-	assert_int_equal(blk_filter_option('p', "18", &f), 0); /* the last one counts */
-	assert_string_equal(f.pid_arg, "18");
-	/* not looked at yet */
-	assert_int_equal(f.pid, 0);
-	assert_int_equal(f.disk.dev, 0);
-}
 
 static void test_check_options(void **state)
 {
@@ -355,13 +342,14 @@ static void test_check_processes_in_namespace(void **state)
 static void test_disk_has_requests(void **state)
 {
 	static struct machine_disk disks[256];
-	size_t n = machine_disks(disks, N(disks));
+	size_t n = machine_disks(disks, ARRAY_SIZE(disks));
 	struct blk_filters f = { 0 };
 
 	(void)state;
 	assert_true(blk_disk_has_requests(&f)); /* no -d: all disks */
+	f.n_disks = 1;
 	for (size_t i = 0; i < n; i++) {
-		f.disk.dev = f.disk.whole = disks[i].dev;
+		f.disks[0].dev = f.disks[0].whole = disks[i].dev;
 		if (blk_disk_has_requests(&f) != disks[i].has_requests)
 			fail_msg("%s", disks[i].name);
 		if (strncmp(disks[i].name, "zram", 4) == 0 || strncmp(disks[i].name, "md", 2) == 0)
@@ -369,19 +357,19 @@ static void test_disk_has_requests(void **state)
 		if (strncmp(disks[i].name, "sd", 2) == 0 || strncmp(disks[i].name, "loop", 4) == 0)
 			assert_true(blk_disk_has_requests(&f));
 		/* a partition's requests are its disk's */
-		f.disk.dev = DISK_DEV(4095, 1);
-		f.disk.partition = true;
+		f.disks[0].dev = DISK_DEV(4095, 1);
+		f.disks[0].partition = true;
 		assert_int_equal(blk_disk_has_requests(&f), disks[i].has_requests);
-		f.disk.partition = false;
+		f.disks[0].partition = false;
 	}
-	f.disk.dev = f.disk.whole = DISK_DEV(4095, 1048575);
+	f.disks[0].dev = f.disks[0].whole = DISK_DEV(4095, 1048575);
 	assert_false(blk_disk_has_requests(&f));
 }
 
 static void test_requests_possible(void **state)
 {
 	static struct machine_disk disks[256];
-	size_t n = machine_disks(disks, N(disks));
+	size_t n = machine_disks(disks, ARRAY_SIZE(disks));
 	const uint64_t room = 4096, most = 1 << 19;
 	uint64_t sum = room;
 
@@ -392,7 +380,7 @@ static void test_requests_possible(void **state)
 		assert_int_equal(blk_requests_possible(disks[i].dev), own < most ? own : most);
 		sum += 2 * disks[i].tags;
 	}
-	if (n < N(disks))
+	if (n < ARRAY_SIZE(disks))
 		assert_int_equal(blk_requests_possible(0), sum < most ? sum : most);
 	/* one that is not there */
 	assert_int_equal(blk_requests_possible(DISK_DEV(4095, 1048575)), room);
@@ -406,7 +394,7 @@ static void test_owners_room(void **state)
 
 	(void)state;
 	for (uint32_t cpus = 1; cpus <= 1024; cpus++) {
-		for (size_t i = 0; i < N(requests); i++) {
+		for (size_t i = 0; i < ARRAY_SIZE(requests); i++) {
 			uint32_t room = blk_owners_room(cpus, requests[i]);
 			uint32_t kept_free = 128 * cpus;
 
@@ -433,7 +421,6 @@ int main(void)
 		cmocka_unit_test(test_meta_hooks),
 		cmocka_unit_test(test_explain_hooks),
 		cmocka_unit_test(test_list_hooks),
-		cmocka_unit_test(test_filter_option),
 		cmocka_unit_test(test_check_options),
 		cmocka_unit_test(test_check_processes),
 		cmocka_unit_test(test_check_processes_in_namespace),

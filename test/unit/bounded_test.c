@@ -61,7 +61,7 @@ static int count_files(void)
 	return n;
 }
 
-/* But for those that were killed, which on a busy machine may need longer than is waited for. */
+/* No child is left, except killed ones that, on a busy machine, have not exited yet. */
 static void assert_no_child(void)
 {
 	int status;
@@ -86,7 +86,7 @@ static void test_read_fd(void **state)
 	bounded_text_free(&text);
 	assert_int_equal(count_files(), files);
 	close(fd);
-	fd = open(held, O_RDWR | O_CLOEXEC); /* nobody writes */
+	fd = open(held, O_RDWR | O_CLOEXEC); /* there is no writer */
 	assert_int_equal(bounded_read_fd(fd, 4, &text), -ETIMEDOUT);
 	close(fd);
 	assert_int_equal(bounded_read_fd(-1, 4, &text), -EBADF);
@@ -111,7 +111,7 @@ static void test_read(void **state)
 	assert_no_child();
 }
 
-/* It is the reader's process that /proc/self is of: what it maps is what we do. */
+/* /proc/self is the reader's process: as a fork it has the same mappings as we. */
 static void test_read_large(void **state)
 {
 	struct bounded_text text;
@@ -163,7 +163,8 @@ static int open_and_list(void *ctx, void *result)
 	return fd;
 }
 
-/* It has the directory, our end of a socket, and what it opens; and it reports these. */
+/* The child has only the directory, its end of a socket, and the files it opens, and reports them.
+ */
 static void test_own_files(void **state)
 {
 	int before = open(plain, O_RDONLY | O_CLOEXEC), dir = open(folder, O_PATH | O_CLOEXEC);
@@ -223,7 +224,7 @@ static int open_held(void *ctx)
 	return open_path(ctx, NULL);
 }
 
-/* It has a copy of our memory, and the descriptors that it is given. */
+/* The child has a copy of our memory, and only the descriptors that it is given. */
 static void test_apart(void **state)
 {
 	int files = count_files(), low = open(folder, O_PATH | O_CLOEXEC), high = dup(low), own = 1;
@@ -234,10 +235,10 @@ static void test_apart(void **state)
 
 	(void)state;
 	assert_ptr_not_equal(shared, MAP_FAILED);
-	assert_int_equal(bounded_apart(write_both, both, kept, 2), 2);
+	assert_int_equal(bounded_forked(write_both, both, kept, 2), 2);
 	assert_int_equal(own, 1);
 	assert_int_equal(*shared, 2);
-	assert_int_equal(bounded_apart(open_held, held, NULL, 0), -ETIMEDOUT);
+	assert_int_equal(bounded_forked(open_held, held, NULL, 0), -ETIMEDOUT);
 	munmap(shared, sizeof(int));
 	close(low);
 	close(high);

@@ -21,7 +21,7 @@ static by_keys keys_of(const char *text)
 {
 	by_keys keys;
 
-	assert_int_equal(keys_parse(text, &keys, NULL), 0);
+	assert_int_equal(keys_parse(&keys, text, NULL), 0);
 	return keys;
 }
 
@@ -65,11 +65,11 @@ static void test_keys(void **state)
 	assert_true(keys_of_process(keys));
 	assert_false(keys_of_submitter(keys_of("disk")));
 	assert_true(keys_of_submitter(keys_of("cgroup")));
-	assert_int_equal(keys_parse("", &keys, NULL), -EINVAL);
-	assert_int_equal(keys_parse("disk,", &keys, NULL), -EINVAL);
-	assert_int_equal(keys_parse("disks", &keys, NULL), -EINVAL);
-	assert_int_equal(keys_parse("disk,disk", &keys, NULL), -EINVAL);
-	assert_int_equal(keys_parse("disk,process,comm,cgroup", &keys, NULL), 0);
+	assert_int_equal(keys_parse(&keys, "", NULL), -EINVAL);
+	assert_int_equal(keys_parse(&keys, "disk,", NULL), -EINVAL);
+	assert_int_equal(keys_parse(&keys, "disks", NULL), -EINVAL);
+	assert_int_equal(keys_parse(&keys, "disk,disk", NULL), -EINVAL);
+	assert_int_equal(keys_parse(&keys, "disk,process,comm,cgroup", NULL), 0);
 }
 
 static void test_columns(void **state)
@@ -121,7 +121,7 @@ static void test_comm(void **state)
 	put(&f, 1, 0, 1, 100);
 	put(&f, 2, 0, 2, 100);
 	keyed_compact(&f.k);
-	/* What it did until then was done under its old name. */
+	/* I/O before the rename is counted under the old name. */
 	assert_int_equal(process_names_put(f.k.names, 1, 1001, "another"), 0);
 	put(&f, 1, 0, 4, 100);
 	assert_int_equal(keyed_finish(&f.k), 0);

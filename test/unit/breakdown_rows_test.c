@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "cmd/breakdown/rows.h"
+#include "test/unit/hist_add.h"
 #include "test/unit/rendered.h"
 
 static const struct breakdown_unit nsecs = { "nsecs", 1 }, usecs = { "usecs", 1000 },

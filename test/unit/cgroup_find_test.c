@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "core/base/array.h"
 #include "core/naming/cgroup_find.h"
 #include "test/unit/root.h"
 
@@ -35,7 +36,7 @@ static const char *const paths[] = {
 	"/kubepods-pod11111111_1111_2222_3333_444455556666.slice:cri-containerd:" ID(c0d4),
 	"/user.slice/user-8.slice/user@8.service/docker-" ID(d0c1) ".scope",
 	"/user.slice/user-8.slice/user@8.service/lxc.payload.mail",
-	"/user.slice/user-8.slice/user@8.service/pod" UID,
+	("/user.slice/user-8.slice/user@8.service/pod" UID),
 	"/lxc.payload.mail/init.scope",
 	"/machine.slice/machine-qemu\\x2d1\\x2dvm.scope/libvirt",
 };
@@ -46,7 +47,7 @@ static int make_machine(void **state)
 
 	if (make_root(state))
 		return -1;
-	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
 		snprintf(name, sizeof(name), "cgroup%s/cgroup.procs", paths[i]);
 		put(name, "");
 	}
@@ -98,6 +99,8 @@ static void assert_not(const char *name, int want, const char *hint)
 
 	assert_int_equal(look_up(name, refs, &n, &err), want);
 	assert_int_equal(err.status, STATUS_USAGE);
+	if (!hint && want == -ENOENT)
+		hint = "`iotrace top --by cgroup` shows";
 	if (hint ? !strstr(err.hint, hint) : err.hint[0])
 		fail_msg("%s: hint '%s', not '%s'", name, err.hint, hint ? hint : "");
 }
@@ -113,7 +116,7 @@ static void test_paths(void **state)
 		  "/system.slice/postgresql.service/worker", 3);
 }
 
-/* As the shell completes them. */
+/* Paths below the mount, as a shell completes them. */
 static void test_below_mount(void **state)
 {
 	char name[2 * PATH_MAX], in[PATH_MAX];
@@ -170,7 +173,7 @@ static void test_pods(void **state)
 	assert_is("shop/front", POD, 2);
 	assert_is(UID, POD, 2);
 	assert_is("0f4e6a52", POD, 2);
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		assert_int_equal(look_up(names[i], refs, &n, &err), 0);
 		assert_int_equal(n, 2);
 		assert_int_equal(refs[0].level, 1);

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "core/base/array.h"
 #include "core/naming/cgroup_names.h"
 
 #define ID    "3f4a1b2c3d4e5f60718293a4b5c6d7e8f90123456789abcdef0123456789abcd"
@@ -122,7 +123,7 @@ static void test_parts(void **state)
 	struct cgroup_parts parts;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		cgroup_parts(cases[i].path, &parts);
 		assert_part(cases[i].path, &parts.unit, cases[i].unit);
 		assert_part(cases[i].path, &parts.container, cases[i].container);
@@ -135,7 +136,7 @@ static void test_parts(void **state)
 
 #define OF_7 "/user.slice/user-7.slice/user@7.service"
 
-/* What a user names as he likes is behind his name, whatever is below his service manager. */
+/* Names of units and containers below a user's service manager are shown after the user's name. */
 static void test_owners(void **state)
 {
 	static const struct {
@@ -158,7 +159,7 @@ static void test_owners(void **state)
 	struct cgroup_parts parts;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(owned); i++) {
 		const char *want[] = { owned[i].unit, owned[i].container, owned[i].pod };
 		const struct text_part *const are[] = { &parts.unit, &parts.container, &parts.pod };
 

@@ -217,7 +217,7 @@ static void test_put(void **state)
 	cgroups_free(c);
 }
 
-/* However many are made: those that do I/O have names. */
+/* However many cgroups are made, each that does I/O has a name. */
 static void test_put_leaves_room(void **state)
 {
 	struct cgroups *c = opened(root);

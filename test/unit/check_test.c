@@ -11,10 +11,9 @@
 
 #include <cmocka.h>
 
-#include "cmd/check.h"
+#include "cmd/engine/check.h"
 #include "test/unit/golden.h"
-
-#define N(array) (sizeof(array) / sizeof((array)[0]))
+#include "core/base/array.h"
 
 /* ---- golden outputs ---- */
 
@@ -42,15 +41,16 @@ static const struct check_gap gaps[] = {
 };
 
 static const struct check_subcommand subcommands[] = {
-	{ "top", CHECK_YES, NULL, NULL, NULL, 0, hooks, N(hooks), keeps, N(keeps) },
-	{ "virtio", CHECK_IN_PART, NULL, NULL, gaps, N(gaps), hooks + 2, 1 },
+	{ "top", CHECK_YES, NULL, NULL, NULL, 0, hooks, ARRAY_SIZE(hooks), keeps,
+	  ARRAY_SIZE(keeps) },
+	{ "virtio", CHECK_IN_PART, NULL, NULL, gaps, ARRAY_SIZE(gaps), hooks + 2, 1 },
 	{ "kvm", CHECK_NO, "kvm is not\nloaded", "modprobe kvm_intel", NULL, 0, hooks, 1 },
 };
 
 static struct check_report report_of(size_t n)
 {
-	return (struct check_report){ "0.1.0",	"6.1.0-37-amd64", "x86_64", items,
-				      N(items), subcommands,	  n };
+	return (struct check_report){ "0.1.0",		 "6.1.0-37-amd64", "x86_64", items,
+				      ARRAY_SIZE(items), subcommands,	   n };
 }
 
 static void golden(const char *name, enum format format, size_t n, bool verbose)
@@ -138,7 +138,7 @@ static void test_no_gap(void **state)
 	struct check check = { 0 };
 
 	(void)state;
-	assert_int_equal(check_keep(&check, choices, N(choices)), 0);
+	assert_int_equal(check_keep(&check, choices, ARRAY_SIZE(choices)), 0);
 	check_optional(&check, options);
 	check_works(&check);
 	assert_int_equal(check.works, CHECK_YES);
@@ -169,19 +169,14 @@ struct picky {
 
 static bool refuses_all, refuses_any;
 
-static int picky_options(int argc, char **argv, void *ctx, struct error *err)
+static int picky_options(struct tool_run *t, int argc, char **argv, struct error *err)
 {
-	(void)argc;
-	(void)argv;
-	(void)ctx;
 	(void)err;
+	((struct picky *)t->ctx)->all = argc == 2 && strcmp(argv[1], "--all") == 0;
 	return 0;
 }
 
-static void picky_want_all(void *ctx)
-{
-	((struct picky *)ctx)->all = true;
-}
+static const struct check_line picky_checks[] = { { { "--all" }, "" }, { { NULL }, NULL } };
 
 static int picky_resolve(struct tool_run *t, struct error *err)
 {
@@ -197,14 +192,13 @@ static int picky_resolve(struct tool_run *t, struct error *err)
 
 static const struct tool picky = {
 	.name = "picky",
-	.ctx_size = sizeof(struct picky),
-	.args_at = offsetof(struct picky, args),
+	TOOL_CTX(struct picky, args),
 	.options = picky_options,
-	.want_all = picky_want_all,
+	.checks = picky_checks,
 	.resolve = picky_resolve,
 };
 
-/* What works without options is not said not to work. */
+/* A subcommand that works without options is not reported as not working. */
 static void test_not_with_all(void **state)
 {
 	struct check check = { 0 };

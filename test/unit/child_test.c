@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "core/base/array.h"
 #include "core/isolation/child.h"
 #include "test/unit/capture.h"
 #include "test/unit/root.h"
@@ -112,7 +113,7 @@ static void test_exit_statuses(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		assert_int_equal(ran_shell(cases[i].script, NULL), cases[i].status);
 }
 
@@ -376,7 +377,7 @@ static void test_signal_mask(void **state)
 	assert_int_equal(sigprocmask(SIG_SETMASK, &old, NULL), 0);
 }
 
-/* What iotrace sets for itself is its own: a command has what it would have without iotrace. */
+/* A command inherits the signal dispositions that iotrace was started with, not iotrace's own. */
 static void test_dispositions(void **state)
 {
 	void (*const all[])(int) = { SIG_DFL, SIG_IGN };

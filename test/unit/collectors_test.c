@@ -21,9 +21,9 @@ struct fake {
 static unsigned int opened, freed;
 static bool fails;
 
-static int fake_options(int argc, char **argv, void *ctx, struct error *err)
+static int fake_options(struct tool_run *t, int argc, char **argv, struct error *err)
 {
-	struct fake *f = ctx;
+	struct fake *f = t->ctx;
 
 	(void)err;
 	assert_int_equal(argc, 4);
@@ -66,8 +66,7 @@ static const struct tool_view fake_view = { .tables = fake_tables };
 
 const struct tool fake_top = {
 	.name = "top",
-	.ctx_size = sizeof(struct fake),
-	.args_at = offsetof(struct fake, args),
+	TOOL_CTX(struct fake, args),
 	.view = &fake_view,
 	.options = fake_options,
 	.begin = fake_begin,

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/naming/cgroups.h"
 #include "core/naming/cgroup_names.h"
@@ -60,7 +61,7 @@ static const struct {
 	  "user@1002.service/mail", "-" },
 };
 
-/* Time goes on beside, for what files are read within. */
+/* Added to the clock: lets the time limit for reading files pass. */
 static uint64_t skipped_ns;
 
 uint64_t __real_clock_mono_ns(void);
@@ -122,7 +123,7 @@ static struct cgroups *opened(void)
 	return c;
 }
 
-#define N (sizeof(cases) / sizeof(cases[0]))
+#define N ARRAY_SIZE(cases)
 
 static void test_names(void **state)
 {
@@ -162,7 +163,7 @@ static void test_later(void **state)
 	cgroups_free(c);
 }
 
-/* docker's file is not read again for each look. */
+/* docker's file is not read again for each lookup. */
 static void test_read_once(void **state)
 {
 	const struct {
@@ -179,7 +180,7 @@ static void test_read_once(void **state)
 
 	(void)state;
 	assert_int_equal(containers_open(root, &c), 0);
-	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(of); i++) {
 		assert_true(containers_name(c, of[i].id, of[i].user, name, sizeof(name)));
 		assert_string_equal(name, of[i].name);
 		in_root(path, of[i].file);
@@ -225,7 +226,7 @@ static void test_hostile(void **state)
 
 	(void)state;
 	assert_int_equal(containers_open(root, &c), 0);
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		skipped_ns += NS_PER_SEC;
 		put(file, texts[i]);
 		assert_false(containers_name(c, ID(b0b2), 1001, name, sizeof(name)));

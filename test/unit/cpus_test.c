@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "core/base/array.h"
 #include "core/system/cpus.h"
 
 static const struct {
@@ -59,7 +60,7 @@ static const struct {
 static void test_lists(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
 		uint32_t n = cpus_parse_list(lists[i].text);
 
 		if (n != lists[i].n)

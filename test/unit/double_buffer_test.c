@@ -11,6 +11,7 @@
 #include <bpf/libbpf.h>
 #include <cmocka.h>
 
+#include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/bpf/double_buffer.h"
 
@@ -74,7 +75,7 @@ static void test_two(void **state)
 
 /* ---- draining ---- */
 
-/* What entry @i holds: never 0, and different for all. */
+/* The value of entry @i: never 0, and different for each. */
 static uint64_t value_of(uint32_t i)
 {
 	return (uint64_t)i * 1000 + 1;
@@ -166,7 +167,7 @@ static void test_drain(void **state)
 	(void)state;
 	need_bpf();
 	fd = make_map(sizeof(struct key), 24, MAX_KEYS, 0);
-	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
 		drains(fd, 0, counts[i], 3);
 	/* the same map again and again, as at each interval */
 	for (uint32_t i = 0; i < 20; i++)

@@ -90,7 +90,7 @@ static inline char *elf_file_bytes(const struct elf_file *file, size_t *size)
 	return bytes;
 }
 
-/* The file in memory: a descriptor.  Nobody else may write to it. */
+/* The file in memory: a descriptor.  Its mode is 0600: only its owner may write to it. */
 static inline int elf_file_fd(const struct elf_file *file)
 {
 	int fd = memfd_create("elf", MFD_CLOEXEC);

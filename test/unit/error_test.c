@@ -29,7 +29,7 @@ static void test_fills_and_returns(void **state)
 static void test_null(void **state)
 {
 	(void)state;
-	assert_int_equal(error_set(NULL, STATUS_FAILED, -EIO, "nobody reads %s", "this"), -EIO);
+	assert_int_equal(error_set(NULL, STATUS_FAILED, -EIO, "not stored: %s", "this"), -EIO);
 	error_hint(NULL, "nor %s", "this");
 }
 

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "cmd/kvm/event_format.h"
+#include "core/base/array.h"
 
 static char *read_data(const char *name)
 {
@@ -27,7 +28,7 @@ static char *read_data(const char *name)
 }
 
 static const char *const kernels[] = { "5.10", "6.1", "6.12", "6.18", "7.2" };
-#define KERNELS (sizeof(kernels) / sizeof(kernels[0]))
+#define KERNELS ARRAY_SIZE(kernels)
 
 static void parse_data(const char *name, struct event_format *format)
 {
@@ -178,7 +179,7 @@ static void test_odd_texts(void **state)
 	struct event_format format;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		assert_int_equal(event_format_parse(texts[i], &format), 0);
 		event_format_free(&format);
 	}

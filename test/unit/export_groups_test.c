@@ -9,6 +9,7 @@
 
 #include "cmd/export/live_groups.h"
 #include "test/unit/root.h"
+#include "core/base/array.h"
 
 #define ID   "3f4a1b2c3d4e5f60718293a4b5c6d7e8f90123456789abcdef0123456789abcd"
 #define UNIT "system.slice/a.service"
@@ -44,7 +45,7 @@ static void take(const char *name)
 #define IS(presence, key, value)                                                                   \
 	assert_int_equal(live_groups_look(g, key, value), METRICS_##presence)
 
-/* What labels say, at the update at @now_ns. */
+/* Asks for the state of these labels; the update at @now_ns finds it. */
 static void update(struct live_groups *g, uint64_t now_ns)
 {
 	static const char *const labels[][2] = {
@@ -57,7 +58,7 @@ static void update(struct live_groups *g, uint64_t now_ns)
 		{ "container", "a.service" },
 	};
 
-	for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(labels); i++)
 		live_groups_look(g, labels[i][0], labels[i][1]);
 	live_groups_update(g, now_ns);
 }
@@ -131,7 +132,7 @@ static void test_many(void **state)
 	tick_ns = 0;
 }
 
-/* Where no cgroups are to be seen, none is gone. */
+/* If no cgroups are visible, none counts as removed. */
 static void test_none(void **state)
 {
 	struct live_groups *g;

@@ -15,12 +15,11 @@
 #include <cmocka.h>
 
 #include "cmd/export/collectors.h"
-#include "cmd/export/http.h"
+#include "cmd/export/http_request.h"
 #include "cmd/export/listen.h"
 #include "cmd/export/options.h"
-#include "cmd/tool.h"
-
-#define N(a) (sizeof(a) / sizeof((a)[0]))
+#include "cmd/engine/tool.h"
+#include "core/base/array.h"
 
 static void test_accepts(void **state)
 {
@@ -49,7 +48,7 @@ static void test_accepts(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < N(cases); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		if ((http_weight(cases[i].list, what) > 0) != cases[i].accepted)
 			fail_msg("%s", cases[i].list);
 }
@@ -74,7 +73,7 @@ static void test_weights(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < N(cases); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		if (http_weight(cases[i].list, "a") != cases[i].weight)
 			fail_msg("%s", cases[i].list);
 }
@@ -105,10 +104,10 @@ static void test_hosts(void **state)
 
 	(void)state;
 	assert_true(http_host_allowed(NULL, NULL));
-	for (size_t i = 0; i < N(allowed); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(allowed); i++)
 		if (!http_host_allowed(allowed[i], names))
 			fail_msg("%s", allowed[i]);
-	for (size_t i = 0; i < N(refused); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
 		if (http_host_allowed(refused[i], names))
 			fail_msg("%s", refused[i]);
 	assert_false(http_host_allowed("web2", NULL));
@@ -116,7 +115,97 @@ static void test_hosts(void **state)
 	assert_true(http_host_allowed(uts.nodename, NULL));
 }
 
-/* What @o refers to is there until the next call. */
+/* "METHOD PATH HOST ACCEPT ENCODING" of a head, "-" for what is not there; or its status. */
+static void show_head(const char *text, size_t size, char *out, size_t room)
+{
+	static const char *const methods[] = { "GET", "HEAD", "OTHER" };
+	struct http_request request;
+	char head[256];
+	int r;
+
+	assert_in_range(size, 1, sizeof(head));
+	memcpy(head, text, size);
+	r = http_request_parse(head, size, &request);
+	if (r)
+		snprintf(out, room, "%d", r);
+	else
+		snprintf(out, room, "%s %s %s %s %s", methods[request.method], request.path,
+			 request.host ?: "-", request.accept ?: "-",
+			 request.accept_encoding ?: "-");
+}
+
+#define HEAD(text) text, sizeof(text) - 1
+static void test_heads(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t size;
+		const char *shown;
+	} cases[] = {
+		{ HEAD("GET / HTTP/1.1\r\n\r\n"), "GET / - - -" },
+		{ HEAD("HEAD /metrics?a=b HTTP/1.0\n\n"), "HEAD /metrics - - -" },
+		{ HEAD("GET / HTTP/1.1\r\nhost: a:80\r\nACCEPT:b \t\nAccept-Encoding: \tc, d\r\n"
+		       "\r\n"),
+		  "GET / a b c, d" },
+		{ HEAD("GET / HTTP/1.1\r\nHost: [::1]:9435\r\n\r\n"), "GET / [::1] - -" },
+		{ HEAD("GET / HTTP/1.1\r\nHost:\r\n\r\n"), "GET /  - -" },
+		{ HEAD("GET / HTTP/1.1\nAccept: a\nAccept: b\n\n"), "GET / - a -" },
+		{ HEAD("GET http://a:1/b/c?d HTTP/1.1\r\nHost: e\r\n\r\n"),
+		  "GET http://a:1/b/c e - -" },
+		{ HEAD("CONNECT x:443 HTTP/1.1\r\n\r\n"), "OTHER x:443 - - -" },
+		{ HEAD("get / HTTP/1.1\r\n\r\n"), "OTHER / - - -" },
+		{ HEAD("GET / HTTP/2.0\r\n\r\n"), "505" },
+		{ HEAD("GET / HTTP/1.11\r\n\r\n"), "505" },
+		{ HEAD("GET / HTTP/1.\r\n\r\n"), "505" },
+		{ HEAD("GET / ICY/1.1\r\n\r\n"), "400" },
+		{ HEAD("GET /\r\n\r\n"), "400" },
+		{ HEAD("GET  / HTTP/1.1\r\n\r\n"), "400" },
+		{ HEAD("GET ?a HTTP/1.1\r\n\r\n"), "400" },
+		{ HEAD(" / HTTP/1.1\r\n\r\n"), "400" },
+		{ HEAD("G(T / HTTP/1.1\r\n\r\n"), "400" },
+		{ HEAD("\r\n\r\n"), "400" },
+		{ HEAD("\n\n"), "400" },
+		{ HEAD("GET / HTTP/1.1\r\nHost\r\n\r\n"), "400" },
+		{ HEAD("GET / HTTP/1.1\r\nHost : a\r\n\r\n"), "400" },
+		{ HEAD("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"), "400" },
+		{ HEAD("GET / HTTP/1.1\r\nHost: a:80@b\r\n\r\n"), "400" },
+		{ HEAD("GET / HTTP/1.1\r\nHost: [::1]b\r\n\r\n"), "400" },
+		{ HEAD("GET / HTTP/1.1\r\nX: a\r\n b\r\n\r\n"), "400" },
+		{ HEAD("GET / HTTP/1.1\r\nX: a\r\n\rHost: b\r\n\r\n"), "400" },
+		{ HEAD("GET / HTTP/1.1\r\nX: \0\r\n\r\n"), "400" },
+		{ HEAD("GET / HTTP/1.1\r\n"), "400" }, /* it goes on */
+		{ HEAD("GET / HTTP/1.1\r\n\r\nGET"), "400" },
+	};
+	char shown[256];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		show_head(cases[i].text, cases[i].size, shown, sizeof(shown));
+		assert_string_equal(shown, cases[i].shown);
+	}
+}
+
+/* However a head is cut into pieces, its end is found, with the piece that brings it. */
+static void test_ends_of_heads(void **state)
+{
+	static const char *const heads[] = { "a\r\nb\r\n\r\n", "a\nb\n\n", "\n\r\n", "a\r\n\n" };
+	char text[32];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(heads); i++) {
+		size_t end = strlen(heads[i]), size;
+
+		size = (size_t)snprintf(text, sizeof(text), "%s\n\nx", heads[i]);
+		for (size_t seen = 0; seen < end; seen++) {
+			for (size_t n = seen; n < end; n++)
+				assert_int_equal(http_head_length(text, n, seen), 0);
+			assert_int_equal(http_head_length(text, end, seen), end);
+			assert_int_equal(http_head_length(text, size, seen), end);
+		}
+	}
+}
+
+/* The strings in @o are valid until the next call. */
 static int parse(struct export_options *o, struct error *err, const char *const *words)
 {
 	static char copies[16][32];
@@ -166,20 +255,45 @@ static void test_options(void **state)
 static void test_addresses(void **state)
 {
 	static const char *const bad[] = { "",		 ":",		"127.0.0.1",
-					   "127.0.0.1:", "127.0.0.1:x", "localhost:1",
+					   "127.0.0.1:", "127.0.0.1:x", "localhost:0",
 					   "[::1]",	 "[::1:1",	"::1:1",
 					   "[]:1",	 "[1.2.3.4]:1", "unix:" };
+	static const struct {
+		const char *text, *address;
+		int family;
+		uint16_t port;
+	} good[] = {
+		{ "192.0.2.7:1", "192.0.2.7", AF_INET, 1 },
+		{ "localhost:9435", "127.0.0.1", AF_INET, 9435 },
+		{ "[2001:db8::1]:65535", "2001:db8::1", AF_INET6, 65535 },
+		{ ":9435", "::", AF_INET6, 9435 },
+	};
+	union listen_address address;
 	struct listen_file file;
+	char text[INET6_ADDRSTRLEN];
 	struct error err;
+	socklen_t size;
 
 	(void)state;
-	for (size_t i = 0; i < N(bad); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		assert_true(listen_on(bad[i], &file, &err) < 0);
 		assert_int_equal(err.status, STATUS_USAGE);
 	}
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
+		const bool six = good[i].family == AF_INET6;
+
+		assert_int_equal(listen_parse(good[i].text, &address, &size, &err), 0);
+		assert_int_equal(address.any.sa_family, good[i].family);
+		assert_int_equal(ntohs(six ? address.in6.sin6_port : address.in.sin_port),
+				 good[i].port);
+		inet_ntop(good[i].family,
+			  six ? (void *)&address.in6.sin6_addr : (void *)&address.in.sin_addr, text,
+			  sizeof(text));
+		assert_string_equal(text, good[i].address);
+	}
 }
 
-/* A socket is removed by who made it, and nobody else's in its place. */
+/* A socket file is removed by the process that made it, unless another socket has replaced it. */
 static void test_socket_file(void **state)
 {
 	char folder[] = "/tmp/iotrace-export-XXXXXX", address[64], *path = address + 5;
@@ -258,7 +372,7 @@ static void test_own_names(void **state)
 	const char *const files[] = { NULL, "iotrace.prom" };
 
 	(void)state;
-	for (size_t i = 0; i < N(files); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		struct export_options o = { .textfile = files[i], .series = 1 };
 		struct collectors *c;
 		struct error err;
@@ -300,7 +414,7 @@ static void check_metric(void *ctx, const char *collector, const struct metrics_
 	seen->selves += strcmp(m->name, "iotrace_call_self_seconds") == 0;
 	seen->collectors += collector && strcmp(collector, seen->last) != 0;
 	snprintf(seen->last, sizeof(seen->last), "%s", collector ? collector : "");
-	for (size_t i = 0; i < N(not_alone); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(not_alone); i++)
 		if (strstr(m->help, not_alone[i]))
 			fail_msg("%s: %s", m->name, m->help);
 	if (strlen(m->help) < 8 || ends_with(m->help, "."))
@@ -324,7 +438,7 @@ static void test_help(void **state)
 
 	(void)state;
 	assert_int_equal(collectors_about(check_metric, &seen), 0);
-	assert_int_equal(seen.collectors, 10);
+	assert_int_equal(seen.collectors, 12);
 	assert_int_equal(seen.selves, 1);
 	assert_true(seen.n > 30);
 }
@@ -336,7 +450,7 @@ static void count_failure(void *ctx, struct tool_run *t, const struct error *err
 	++*(int *)ctx;
 }
 
-/* What fails ends alone, if somebody takes the failure. */
+/* A tool that fails ends alone if failed() is set, else the run ends. */
 static void test_outcome(void **state)
 {
 	int failures = 0;
@@ -357,6 +471,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_accepts),	    cmocka_unit_test(test_weights),
+		cmocka_unit_test(test_heads),	    cmocka_unit_test(test_ends_of_heads),
 		cmocka_unit_test(test_options),	    cmocka_unit_test(test_addresses),
 		cmocka_unit_test(test_socket_file), cmocka_unit_test(test_passed),
 		cmocka_unit_test(test_own_names),   cmocka_unit_test(test_outcome),

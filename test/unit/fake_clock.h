@@ -3,9 +3,9 @@
 #define IOTRACE_TEST_UNIT_FAKE_CLOCK_H
 
 /*
- * Time that passes when a test says so, or when poll() has nothing else to wait for: for the
- * programs of CLOCK_TESTS in CMakeLists.txt, which are linked with --wrap for the functions below.
- * While it is off, as it is at first, they are the real ones.  After cmocka.h.
+ * A clock that advances when a test says so, or when poll() has nothing else to wait for.  The
+ * programs of CLOCK_TESTS in CMakeLists.txt are linked with --wrap for the functions below.  Until
+ * the clock is switched on these call the real ones.  Include it after cmocka.h.
  */
 
 #include <poll.h>
@@ -15,6 +15,8 @@
 #include <sys/eventfd.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
+
+#include "core/base/array.h"
 
 #define FAKE_NEVER    UINT64_MAX
 #define FAKE_ALARM_US 5000 /* alarm()'s second: the write that it cuts short waits really */
@@ -55,7 +57,7 @@ static inline void fake_clock_stop(void)
 /* Once it is @at_ns, poll() calls @what with @ctx. */
 static inline void fake_clock_at(uint64_t at_ns, void (*what)(void *ctx), void *ctx)
 {
-	assert_true(fake_clock.n_events < sizeof(fake_clock.events) / sizeof(fake_clock.events[0]));
+	assert_true(fake_clock.n_events < ARRAY_SIZE(fake_clock.events));
 	fake_clock.events[fake_clock.n_events++] = (struct fake_event){ at_ns, what, ctx };
 }
 
@@ -88,8 +90,7 @@ int __wrap_timerfd_create(int clock, int flags)
 
 	if (!fake_clock.on)
 		return __real_timerfd_create(clock, flags);
-	assert_true(fake_clock.n_timers++ <
-		    sizeof(fake_clock.timers) / sizeof(fake_clock.timers[0]));
+	assert_true(fake_clock.n_timers++ < ARRAY_SIZE(fake_clock.timers));
 	timer->at_ns = FAKE_NEVER;
 	timer->fd = eventfd(0, flags); /* the same flags, and the same eight bytes */
 	for (struct fake_timer *old = fake_clock.timers; old < timer; old++)

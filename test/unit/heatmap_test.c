@@ -67,7 +67,7 @@ static char *svg_of(const struct heatmap *h, const char *keep)
 	char *text = NULL, path[4096];
 	FILE *stream = open_memstream(&text, &size);
 
-	assert_int_equal(heatmap_svg(h, "a <title>", stream), 0);
+	assert_int_equal(heatmap_svg(h, "a <title>", "a <caption>", stream), 0);
 	fclose(stream);
 	/* to be looked at */
 	if (getenv("HEATMAP_KEEP")) {
@@ -113,14 +113,14 @@ static void test_levels(void **state)
 	assert_int_equal(heatmap_add(h, "", of(300, 10)), 0);
 	assert_int_equal(heatmap_add(h, "", of(700, 1000)), 0);
 	text = text_of(h, 24, 80, true);
-	/* the level of one alone is the lowest, that of the most the highest */
+	/* a cell with one I/O has the lowest level, the fullest cell the highest */
 	assert_non_null(strstr(text, "   96ns \033[48;5;17;38;5;231m        \033[0m"));
 	assert_non_null(strstr(text, "\033[48;5;230;38;5;16m========\033[0m"));
 	free(text);
 	heatmap_free(h);
 }
 
-/* Beside each other; what has no place of its own is (other); names are made harmless. */
+/* Maps are side by side; further names are (other); unsafe characters of names are escaped. */
 static void test_names(void **state)
 {
 	struct heatmap *h = make(2);
@@ -225,7 +225,7 @@ static void test_many(void **state)
 	heatmap_free(h);
 }
 
-/* As large as it can be: every cell has a count of its own. */
+/* The largest possible picture: every cell has a count of its own. */
 static void test_size(void **state)
 {
 	struct heatmap *h = make(5);

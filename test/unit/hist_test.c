@@ -14,6 +14,8 @@
 
 #include "output/hist.h"
 #include "output/render.h"
+#include "core/base/array.h"
+#include "test/unit/hist_add.h"
 
 #define ROW_BAR	  "****************************************"
 #define ROW_EMPTY "                                        "
@@ -164,7 +166,7 @@ static void percentile_of_one_value_is_that_value(void **state)
 	size_t i;
 
 	(void)state;
-	for (i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(values); i++) {
 		struct hist h = { 0 };
 
 		hist_add(&h, values[i], 1);

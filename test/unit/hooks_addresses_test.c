@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Where kprobes are set: by name, or by address where the kernel takes long to find a name. What is
- * asked about the kernel is replaced when this is linked. */
+/* Kprobes are set by name, or by address if the kernel takes long to find a name.  The linker
+ * replaces the functions that ask the kernel. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -12,12 +12,11 @@
 
 #include <cmocka.h>
 
+#include "core/base/array.h"
 #include "core/bpf/hook_facts.h"
 #include "core/bpf/hooks_internal.h"
 #include "core/bpf/kernel_types.h"
 #include "probes/top.skel.h"
-
-#define N(array) (sizeof(array) / sizeof((array)[0]))
 
 int __wrap_kernel_types_function(const struct kernel_types *k, const char *name);
 int __wrap_hook_facts_kprobes(void);
@@ -82,7 +81,7 @@ static const struct hook_alt alts[] = {
 	{ HOOK_KPROBE, "e", 0, { "p" }, 1, "two" },
 };
 
-static const struct hook_event events[] = { { "all", alts, N(alts), false } };
+static const struct hook_event events[] = { { "all", alts, ARRAY_SIZE(alts), false } };
 
 static void need_btf(void)
 {
@@ -90,13 +89,13 @@ static void need_btf(void)
 		skip();
 }
 
-/* Where they are tried: 1: by name. */
+/* The addresses at which kprobes are tried; 1: by name. */
 static const uint64_t by_name[] = { 1, 1, 1, 1, 1 };
 /* The first two by name: with no more, reading all addresses would not pay. */
 static const uint64_t by_address[] = { 1, 1, 0xc00, 0xd00, 1 };
 
-/* @wanted: where they are to be tried. */
-static struct hooks *chosen(const uint64_t wanted[N(by_name)])
+/* @wanted: the addresses expected. */
+static struct hooks *chosen(const uint64_t wanted[ARRAY_SIZE(by_name)])
 {
 	struct hooks *h = NULL;
 	struct error err = { 0 };
@@ -104,7 +103,7 @@ static struct hooks *chosen(const uint64_t wanted[N(by_name)])
 	need_btf();
 	read_all = 0;
 	memset(tried, 0, sizeof(tried));
-	if (hooks_choose(events, N(events), NULL, &h, &err))
+	if (hooks_choose(events, ARRAY_SIZE(events), NULL, &h, &err))
 		fail_msg("%s", err.what);
 	assert_memory_equal(tried, wanted, sizeof(by_name));
 	return h;
@@ -153,7 +152,7 @@ static void test_hidden(void **state)
 	assert_int_equal(read_all, 1);
 }
 
-/* Nobody could see that a module has moved. */
+/* If addresses are hidden, a module that moved is not noticed. */
 static void test_hidden_modules(void **state)
 {
 	struct hooks *h;
@@ -165,7 +164,7 @@ static void test_hidden_modules(void **state)
 	hooks_free(h);
 }
 
-/* The module is elsewhere already: what is not there by address is tried by name. */
+/* The module has moved already: if an attempt by address fails, the name is tried. */
 static void test_stale(void **state)
 {
 	static const uint64_t wanted[] = { 1, 1, 1, 0xd00, 1 };
@@ -175,7 +174,7 @@ static void test_stale(void **state)
 	hooks_free(chosen(wanted));
 }
 
-/* Of a module that has come back elsewhere no address is used; once is enough to say so. */
+/* If a module was loaded again at another address, no address of it is used. */
 static void test_moved(void **state)
 {
 	struct hooks *h = chosen(by_address);
@@ -275,7 +274,7 @@ static void attach(struct fake *fake)
 
 	need_btf();
 	attached_at = attached_by_name = 0;
-	if (hooks_choose(three_events, N(three_events), NULL, &h, &err) ||
+	if (hooks_choose(three_events, ARRAY_SIZE(three_events), NULL, &h, &err) ||
 	    hooks_attach(h, &object, &err))
 		fail_msg("%s", err.what);
 	hooks_free(h);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Programs that a kernel attaches and never runs, and whose reason is told: on a kernel that is
- * made here, of which what is asked is replaced when this is linked. */
+/* Programs that a kernel attaches and never runs: they are rejected, with the reason.  The kernel
+ * is invented: the linker replaces the functions that ask the real one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -15,11 +15,10 @@
 #include <bpf/btf.h>
 #include <cmocka.h>
 
+#include "core/base/array.h"
 #include "core/bpf/hook_facts.h"
 #include "core/bpf/hooks_internal.h"
 #include "core/bpf/trial.h"
-
-#define N(array) (sizeof(array) / sizeof((array)[0]))
 
 const char *__wrap_hook_facts_types(void);
 int __wrap_hook_facts_kprobes(void);
@@ -120,17 +119,17 @@ static const struct hook_function function = { "f", 1 };
 
 #define MULTI                                                                                      \
 	{                                                                                          \
-		HOOK_KPROBE_MULTI, "f", 0, { "a" }, 1, NULL, false, &function, 1                   \
+		HOOK_KPROBE_MULTI, "f", 0, { "a" }, 1, NULL, &function, 1                          \
 	}
 
 static const struct hook_alt alts[] = {
 	MULTI,
-	{ HOOK_FENTRY, "f", 0, { "b" }, 2, NULL, true },
+	{ HOOK_FENTRY, "f", 0, { "b" }, 2, NULL },
 	{ HOOK_KPROBE, "f", 0, { "c" }, 3, NULL, false },
 };
-static const struct hook_event required[] = { { "call", alts, N(alts), false } };
+static const struct hook_event required[] = { { "call", alts, ARRAY_SIZE(alts), false } };
 static const struct hook_event optional[] = {
-	{ "call", alts, N(alts), true },
+	{ "call", alts, ARRAY_SIZE(alts), true },
 	{ "kprobe", &alts[2], 1, true },
 };
 
@@ -148,7 +147,7 @@ static int chosen(const char *const *forced)
 	return tag;
 }
 
-/* None can be used: it is @reason that is told. */
+/* No alternative can be used, and the error has @reason. */
 static void none_for(const char *const *forced, const char *reason)
 {
 	struct hooks *h = NULL;
@@ -259,7 +258,7 @@ static void test_forced(void **state)
 	none_for(forced, "fentry:f: attached programs never run: ftrace is off");
 }
 
-/* That hook or none: without it what was asked for would be counted only in part. */
+/* A forced hook of an optional event is required: without it only a part would be counted. */
 static void test_forced_of_optional(void **state)
 {
 	static const char *const forced[] = { "call=fentry:f", NULL };
@@ -281,7 +280,8 @@ static void test_helper(void **state)
 		{ HOOK_FENTRY, "f", 0, { "b" }, 2, .helper = "newer" },
 		{ HOOK_FENTRY, "f", 0, { "c" }, 3, .helper = "f" },
 	};
-	static const struct hook_event event[] = { { "call", calling, N(calling), false } };
+	static const struct hook_event event[] = { { "call", calling, ARRAY_SIZE(calling),
+						     false } };
 	struct hooks *h = NULL;
 	struct error err;
 
@@ -350,10 +350,10 @@ static void test_preempted_functions(void **state)
 	(void)state;
 	not_preempted = 0;
 	assert_int_equal(hooks_choose(required, 1, NULL, &h, NULL), 0);
-	assert_true(hooks_has_function_backups(h));
+	assert_true(hooks_preempts(h, HOOK_FEXIT));
 	hooks_free(h);
 	assert_int_equal(hooks_choose(&optional[1], 1, NULL, &h, NULL), 0);
-	assert_false(hooks_has_function_backups(h));
+	assert_false(hooks_preempts(h, HOOK_FEXIT));
 	hooks_free(h);
 }
 

@@ -12,13 +12,13 @@
 #include <bpf/libbpf.h>
 #include <cmocka.h>
 
+#include "core/base/array.h"
+#include "core/bpf/hook_facts.h"
 #include "core/bpf/hooks_internal.h"
+#include "core/bpf/libbpf_log.h"
 #include "core/system/process.h"
-#include "core/system/tracefs.h"
 #include "probes/blk.h"
 #include "probes/top.skel.h"
-
-#define N(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Tracepoints that all kernels have had with these arguments since 5.10. */
 #define RENAME "task_rename"	    /* task, comm */
@@ -77,7 +77,8 @@ static const char not_seven[] = "has 2 arguments on this kernel, not 7";
 static void test_first_usable_wins(void **state)
 {
 	static const char *const kinds[] = { "tp_btf", "raw_tp", "raw_tp", "raw_tp" };
-	const struct hook_event events[] = { { "submit", four_alts, N(four_alts), false } };
+	const struct hook_event events[] = { { "submit", four_alts, ARRAY_SIZE(four_alts),
+					       false } };
 	const struct hook_choice *choice;
 	struct hooks *h;
 	size_t n = 0;
@@ -126,10 +127,10 @@ static void test_kind_names(void **state)
 
 	(void)state;
 	need_btf();
-	for (size_t i = 0; i < N(kinds); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		const struct hook_alt alts[] = { { kinds[i].kind, "no_such_target", 0, { "a" }, 1 },
 						 { HOOK_RAW_TP, RENAME, 2, { "b" }, 2 } };
-		const struct hook_event events[] = { { "submit", alts, N(alts), false } };
+		const struct hook_event events[] = { { "submit", alts, ARRAY_SIZE(alts), false } };
 		struct hooks *h = chosen(events, 1, NULL);
 
 		assert_ptr_equal(choice_of(h, 0)->alt, &alts[0]);
@@ -161,7 +162,7 @@ static void test_several_events(void **state)
 	const struct hook_event events[] = {
 		{ "submit", one, 1, false },
 		{ "issue", two, 2, false },
-		{ "complete", four_alts, N(four_alts), false },
+		{ "complete", four_alts, ARRAY_SIZE(four_alts), false },
 	};
 	struct hooks *h;
 	size_t n = 0;
@@ -191,7 +192,7 @@ static void test_functions(void **state)
 		{ HOOK_FENTRY, "vfs_read", 0, { "e" }, 5 },
 		{ HOOK_KPROBE, "vfs_read", 0, { "f" }, 6 },
 	};
-	const struct hook_event events[] = { { "submit", alts, N(alts), true } };
+	const struct hook_event events[] = { { "submit", alts, ARRAY_SIZE(alts), true } };
 	bool kprobes = access("/sys/bus/event_source/devices/kprobe/type", R_OK) == 0;
 	const char *no_kprobe =
 	    kprobes ? "this kernel has no such function" : "this kernel has no kprobes";
@@ -218,12 +219,12 @@ static void test_classic(void **state)
 {
 	const struct hook_alt alts[] = { { HOOK_TP, "task/no_such", 0, { "a" }, 1 },
 					 { HOOK_TP, "task/task_rename", 0, { "b" }, 2 } };
-	const struct hook_event events[] = { { "rename", alts, N(alts), false } };
+	const struct hook_event events[] = { { "rename", alts, ARRAY_SIZE(alts), false } };
 	struct hooks *h;
 
 	(void)state;
 	need_btf();
-	if (tracefs_id(NULL, "task", "task_rename") < 0)
+	if (hook_facts_tracepoint("task/task_rename"))
 		skip();
 	h = chosen(events, 1, NULL);
 	choice_is(h, 0, false, false, "this kernel has no such tracepoint");
@@ -235,7 +236,7 @@ static void test_optional(void **state)
 {
 	const struct hook_event events[] = {
 		{ "rename", four_alts, 2, true },
-		{ "submit", four_alts, N(four_alts), false },
+		{ "submit", four_alts, ARRAY_SIZE(four_alts), false },
 	};
 	struct hooks *h;
 
@@ -252,7 +253,7 @@ static void test_optional(void **state)
 static void test_required(void **state)
 {
 	const struct hook_event events[] = {
-		{ "submit", four_alts, N(four_alts), false },
+		{ "submit", four_alts, ARRAY_SIZE(four_alts), false },
 		{ "complete", four_alts, 2, false },
 	};
 	struct hooks *h = NULL;
@@ -291,8 +292,8 @@ static const char not_forced[] = "another hook is forced";
 static void test_forced(void **state)
 {
 	const struct hook_event events[] = {
-		{ "submit", four_alts, N(four_alts), false },
-		{ "complete", four_alts, N(four_alts), false },
+		{ "submit", four_alts, ARRAY_SIZE(four_alts), false },
+		{ "complete", four_alts, ARRAY_SIZE(four_alts), false },
 	};
 	const char *const forced[] = { "submit=raw_tp:" FORK, NULL };
 	struct hooks *h;
@@ -316,7 +317,8 @@ static void test_forced(void **state)
 /* Two alternatives of that name: the one with the arguments of this kernel. */
 static void test_forced_name_twice(void **state)
 {
-	const struct hook_event events[] = { { "submit", four_alts, N(four_alts), false } };
+	const struct hook_event events[] = { { "submit", four_alts, ARRAY_SIZE(four_alts),
+					       false } };
 	const char *const forced[] = { "submit=raw_tp:" RENAME, NULL };
 	struct hooks *h;
 
@@ -333,8 +335,9 @@ static void test_forced_name_twice(void **state)
 static void test_forced_for_two_events(void **state)
 {
 	const struct hook_event events[] = {
-		{ "submit", four_alts, N(four_alts), false },
-		{ "submit2", four_alts, N(four_alts), false }, /* of which the other is a prefix */
+		{ "submit", four_alts, ARRAY_SIZE(four_alts), false },
+		{ "submit2", four_alts, ARRAY_SIZE(four_alts),
+		  false }, /* of which the other is a prefix */
 	};
 	const char *const forced[] = { "submit2=raw_tp:" FORK, "submit=raw_tp:" RENAME, NULL };
 	struct hooks *h;
@@ -365,11 +368,11 @@ static void test_forced_unusable(void **state)
 		  "no usable hook for the event 'submit' on this kernel: "
 		  "raw_tp:" RENAME ": has 2 arguments on this kernel, not 7" },
 	};
-	const struct hook_event events[] = { { "submit", alts, N(alts), false } };
+	const struct hook_event events[] = { { "submit", alts, ARRAY_SIZE(alts), false } };
 
 	(void)state;
 	need_btf();
-	for (size_t i = 0; i < N(cases); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		const char *const forced[] = { cases[i].forced, NULL };
 		struct hooks *h = NULL;
 		struct error err;
@@ -400,11 +403,12 @@ static void test_forced_unknown(void **state)
 		"SUBMIT=raw_tp:" RENAME,
 		"=raw_tp:" RENAME,
 	};
-	const struct hook_event events[] = { { "submit", four_alts, N(four_alts), false } };
+	const struct hook_event events[] = { { "submit", four_alts, ARRAY_SIZE(four_alts),
+					       false } };
 	struct hooks *untouched = (struct hooks *)&state, *h = untouched;
 
 	need_btf();
-	for (size_t i = 0; i < N(bad); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		const char *const forced[] = { bad[i], NULL };
 		struct error err;
 		char what[128];
@@ -632,7 +636,7 @@ static void test_attach(void **state)
 	end(h, &fake);
 }
 
-/* Backup programs of a function are attached before their primary: what they took until then hides
+/* Spares of a function are attached before their primary: what they took until then hides
  * nothing that is skipped later.  A hit is taken back when the work was not done after all. */
 static void test_missed(void **state)
 {
@@ -643,7 +647,7 @@ static void test_missed(void **state)
 	(void)state;
 	need_btf();
 	h = chosen(&event, 1, NULL);
-	h->has_function_backups = true;
+	h->preempts_functions = true;
 	h->missed_before = 7;
 	hooks_begin(h, &hits);
 	assert_int_equal(hooks_missed(h, &hits), 0);
@@ -657,8 +661,8 @@ static void test_missed(void **state)
 	hooks_free(h);
 }
 
-/* What is usable by the kernel's types but cannot be probed is found out by trying; what can
- * be stays as it is. */
+/* Some hooks seem usable by the kernel's types but cannot be attached: trying rejects them, and
+ * keeps the others. */
 static void test_try(void **state)
 {
 	const struct hook_alt alts[] = {
@@ -668,7 +672,7 @@ static void test_try(void **state)
 		{ HOOK_FENTRY, "vfs_read", 0, { "d" }, 4 },
 		{ HOOK_FENTRY, "__blk_mq_end_request", 0, { "e" }, 5 },
 	};
-	const struct hook_event events[] = { { "x", alts, N(alts), false } };
+	const struct hook_event events[] = { { "x", alts, ARRAY_SIZE(alts), false } };
 	struct hooks *h;
 
 	(void)state;
@@ -795,7 +799,7 @@ static void test_nothing_left(void **state)
 	end(h, &fake);
 }
 
-/* What is forced is not replaced, or a test of it would test something else. */
+/* A forced hook has no fallback: a test that forces it would test another hook. */
 static void test_forced_does_not_fall_back(void **state)
 {
 	const char *const forced[] = { "track=raw_tp:" RENAME, NULL };
@@ -884,10 +888,13 @@ static const struct hook_alt group_alts[] = {
  * rest is left out. */
 static void test_group(void **state)
 {
-	int codes[N(group_names)] = { 0 };
-	const struct hook_group group = { "two",	  group_names,
-					  N(group_names), 0x1234567812345678,
-					  group_wanted,	  group_skipped,
+	int codes[ARRAY_SIZE(group_names)] = { 0 };
+	const struct hook_group group = { "two",
+					  group_names,
+					  ARRAY_SIZE(group_names),
+					  0x1234567812345678,
+					  group_wanted,
+					  group_skipped,
 					  codes };
 	const struct hook_event event = { "track", group_alts, 2, false, NULL, &group };
 	struct fake fake = { 0 };
@@ -919,7 +926,8 @@ static void test_group(void **state)
 static void test_too_few_files_for_a_group(void **state)
 {
 	const char *names[100];
-	const struct hook_group group = { "many", names, N(names), 0, group_wanted, group_skipped };
+	const struct hook_group group = { "many", names,	ARRAY_SIZE(names),
+					  0,	  group_wanted, group_skipped };
 	const struct hook_event event = { "track", group_alts, 1, false, NULL, &group };
 	struct fake fake = { 0 };
 	struct hook_object object = object_of(&fake);
@@ -931,7 +939,7 @@ static void test_too_few_files_for_a_group(void **state)
 	h = chosen(&event, 1, NULL);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
 	few = before;
-	few.rlim_cur = 200; /* one program's, but not a hundred copies' and their attachments' */
+	few.rlim_cur = 200; /* one program's, but not a hundred programs' and their attachments' */
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
 	assert_int_equal(hooks_attach(h, &object, NULL), -EMFILE);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
@@ -973,7 +981,7 @@ static void test_load_is_refused(void **state)
 
 	(void)state;
 	need_btf();
-	for (size_t i = 0; i < N(cases); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct fake fake = { .load_code = cases[i].code };
 		struct hook_object object = object_of(&fake);
 		struct hooks *h = chosen(fork_event, 1, NULL);
@@ -990,7 +998,7 @@ static void test_load_is_refused(void **state)
 	}
 }
 
-/* Where it cannot be raised, the limit of locked memory may be the reason. */
+/* If the limit of locked memory cannot be raised, the error names it as a possible reason. */
 static void test_locked_memory(void **state)
 {
 	const struct rlimit none = { 0, 0 };
@@ -1038,7 +1046,7 @@ static void test_shortage(void **state)
 
 	(void)state;
 	need_bpf();
-	for (size_t i = 0; i < N(cases); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct fake fake = {
 			.unloadable = "rename_raw",
 			.refused_code = cases[i].code,
@@ -1146,7 +1154,7 @@ static unsigned int n_logged;
 
 static void keep_line(const char *line)
 {
-	assert_true(n_logged < N(logged));
+	assert_true(n_logged < ARRAY_SIZE(logged));
 	snprintf(logged[n_logged++], sizeof(logged[0]), "%s", line);
 }
 
@@ -1154,7 +1162,7 @@ static void test_verbose(void **state)
 {
 	(void)state;
 	n_logged = 0;
-	hooks_log(keep_line);
+	libbpf_log(keep_line);
 	libbpf_says("libbpf: one %s\n", "line");
 	assert_int_equal(n_logged, 1);
 	assert_string_equal(logged[0], "libbpf: one line");
@@ -1171,8 +1179,8 @@ static void test_verbose(void **state)
 	assert_string_equal(logged[1], "0: (95) exit");
 	assert_string_equal(logged[3], "-- END --");
 	n_logged = 2;
-	hooks_log(NULL);
-	libbpf_says("libbpf: nobody wants to know\n");
+	libbpf_log(NULL);
+	libbpf_says("libbpf: not logged\n");
 	assert_int_equal(n_logged, 2);
 }
 

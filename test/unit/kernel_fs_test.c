@@ -93,7 +93,7 @@ static void set_mode(const char *name, mode_t mode)
 	assert_int_equal(chmod(path, mode), 0);
 }
 
-/* What is there and may not be read is not to be mounted. */
+/* A file system that is mounted but not readable: the error does not advise to mount it. */
 static void test_unreadable(void **state)
 {
 	bool root_user = !geteuid();
@@ -131,8 +131,8 @@ static bool read_line(FILE *file, char line[64])
 	return ok;
 }
 
-/* In a process of its own, whose mounts nobody else sees.  Does not return; 0: the same number is
- * read with and without a mount of tracefs. */
+/* For a process with a private mount namespace.  Does not return; exits with 0 if the same number
+ * is read with and without a mount of tracefs. */
 static void __attribute__((noreturn)) compare_with_mount(void)
 {
 	char mounted[64] = "", detached[64] = "";

@@ -13,12 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
 #include "core/bpf/kernel_types.h"
 #include "core/bpf/kernel_types_internal.h"
 #include "probes/breakdown_blk.skel.h"
 #include "probes/top.skel.h"
-
-#define N(array) (sizeof(array) / sizeof((array)[0]))
 
 /* libbpf's own reading of the same file is the witness. */
 static struct kernel_types *types;
@@ -114,8 +113,8 @@ static void test_enumerators(void **state)
 	assert_int_equal(values[3], 1);
 }
 
-/* Offset in bits of member @name of the struct, anonymous ones looked into;
- * -1 when there is none. */
+/* Offset in bits of member @name of the struct, also inside anonymous members; -1 if it has no such
+ * member. */
 static long member_offset(const struct btf *btf, uint32_t id, const char *name)
 {
 	const struct btf_type *t = btf__type_by_id(btf, id);
@@ -330,7 +329,7 @@ static void make_newer(void)
 		.strings = STRINGS,
 		.layout[NEW] = { 8, 4, 0 },
 	};
-	for (size_t i = 0; i < N(newer.members); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(newer.members); i++)
 		newer.members[i] = (struct btf_member){ .name_off = REQUEST, .type = 1 };
 	newer.members[69999] = newer.length;
 	_Static_assert(offsetof(struct newer, layout) % 4 == 0, "aligned");
@@ -388,7 +387,7 @@ static void test_bad_layout(void **state)
 	assert_int_equal(open_bytes(&newer, sizeof(newer), &err), -ENOTSUP);
 }
 
-/* What libbpf, which the programs are loaded with, can read, the engine can read, too. */
+/* The engine reads all kinds of types that libbpf, which loads the programs, can read. */
 static void test_kinds_of_libbpf(void **state)
 {
 	struct {
@@ -451,7 +450,7 @@ static void test_members(void **state)
 	assert_false(kernel_types_has_member(types, "request", "no_such_member"));
 	assert_false(kernel_types_has_member(types, "bio", "__data_len"));
 	assert_false(kernel_types_has_member(types, "no_such_type", "__data_len"));
-	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(members); i++)
 		assert_int_equal(
 		    8 * kernel_types_offset(types, "no_such_module", "inode", members[i]),
 		    member_offset(witness, (uint32_t)inode, members[i]));

@@ -14,10 +14,9 @@
 #include <bpf/bpf.h>
 #include <cmocka.h>
 
+#include "core/base/array.h"
 #include "core/bpf/hooks_internal.h"
 #include "probes/breakdown_calls.skel.h"
-
-#define N(array) (sizeof(array) / sizeof((array)[0]))
 
 int __wrap_bpf_link_create(int prog_fd, int target_fd, enum bpf_attach_type type,
 			   const struct bpf_link_create_opts *opts);
@@ -32,7 +31,7 @@ struct made {
 
 static struct made links[16];
 static size_t n_links;
-static int fds[N(links)];
+static int fds[ARRAY_SIZE(links)];
 static char refused;	     /* function that takes no program */
 static bool entries_refused; /* of several functions */
 static int shortage;	     /* -errno of each link */
@@ -57,7 +56,7 @@ int __wrap_bpf_link_create(int prog_fd, int target_fd, enum bpf_attach_type type
 	(void)prog_fd;
 	(void)target_fd;
 	assert_int_equal(type, BPF_TRACE_KPROBE_MULTI);
-	assert_true(n_links < N(links));
+	assert_true(n_links < ARRAY_SIZE(links));
 	*link = (struct made){ .is_return = opts->kprobe_multi.flags & BPF_F_KPROBE_MULTI_RETURN,
 			       .by_address = addrs != NULL,
 			       .n = opts->kprobe_multi.cnt };
@@ -96,15 +95,18 @@ static const struct hook_function functions[] = {
 
 #define CALL(i)                                                                                    \
 	{                                                                                          \
-		HOOK_KPROBE_MULTI, "x", 0, { "call_mx", "call_me" }, 0, NULL, false,               \
-		    &functions[i], 1                                                               \
+		HOOK_KPROBE_MULTI, "x", 0, { "call_mx", "call_me" }, 0, NULL, &functions[i], 1     \
 	}
 
-static const struct hook_alt
-    a = CALL(0),
-    b = CALL(1), c = CALL(2), d = CALL(3),
-    others = { HOOK_KPROBE_MULTI, "x", 0, { "syscall_mx", "syscall_me" }, 0, NULL, false,
-	       &functions[4],	  2 };
+static const struct hook_alt a = CALL(0), b = CALL(1), c = CALL(2), d = CALL(3),
+			     others = { HOOK_KPROBE_MULTI,
+					"x",
+					0,
+					{ "syscall_mx", "syscall_me" },
+					0,
+					NULL,
+					&functions[4],
+					2 };
 
 static const struct hook_event events[] = {
 	{ "others", &others, 1, false },
@@ -114,18 +116,19 @@ static const struct hook_event events[] = {
 	{ "d", &d, 1, true },
 };
 
-static struct hook_choice choices[N(events)];
+static struct hook_choice choices[ARRAY_SIZE(events)];
 static struct hooks h;
 static struct breakdown_calls_bpf *skel;
 
 static int reset(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < N(events); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
 		choices[i] = (struct hook_choice){ .alt = events[i].alts, .chosen = true };
-	h = (struct hooks){
-		.events = events, .n_events = N(events), .choices = choices, .n_choices = N(events)
-	};
+	h = (struct hooks){ .events = events,
+			    .n_events = ARRAY_SIZE(events),
+			    .choices = choices,
+			    .n_choices = ARRAY_SIZE(events) };
 	n_links = found = 0;
 	refused = moved = unknown = 0;
 	entries_refused = false;
@@ -215,7 +218,7 @@ static void test_hidden(void **state)
 	link_is(3, false, false, "ef");
 }
 
-/* Not each has an address. */
+/* The address of one function is not known. */
 static void test_unknown(void **state)
 {
 	(void)state;
@@ -225,7 +228,7 @@ static void test_unknown(void **state)
 	link_is(2, true, true, "ef");
 }
 
-/* What may be on another function is taken back, and each is attached to by its name. */
+/* A link that may be on another function is detached, and the functions are attached by name. */
 static void test_moved(void **state)
 {
 	(void)state;
@@ -266,7 +269,7 @@ static void test_refused(void **state)
 	assert_int_equal(still_open(), 4);
 }
 
-/* It is no reason to try each alone. */
+/* If descriptors run out, functions are not tried one by one. */
 static void test_shortage(void **state)
 {
 	size_t failed = 0;
@@ -289,7 +292,7 @@ static void test_between(void **state)
 
 	(void)state;
 	h.events = mixed;
-	for (size_t i = 0; i < N(mixed); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(mixed); i++)
 		choices[i].alt = mixed[i].alts;
 	attach(6);
 	link_is(0, true, true, "cd");

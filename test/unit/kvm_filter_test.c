@@ -10,7 +10,6 @@
 #include <cmocka.h>
 
 #include "cmd/kvm/filter.h"
-#include "cmd/kvm/view.h"
 
 static int make_events(void **state)
 {
@@ -160,14 +159,11 @@ static void test_no_match(void **state)
 	}
 }
 
-/* On the screen and as an option the same are too long. */
 static void test_long(void **state)
 {
 	static const size_t lengths[] = { 255, 256, 1019, 1020, 1021, 1023, 1024 };
 	char pattern[KVM_PATTERN_SIZE + 1] = "";
-	const struct kvm_options o = { .args.interval_ns = 1, .fields = pattern };
 	struct error err;
-	struct view v;
 	int want;
 
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
@@ -177,34 +173,17 @@ static void test_long(void **state)
 		want = lengths[i] < KVM_PATTERN_SIZE ? 0 : -EINVAL;
 		err = (struct error){ .status = STATUS_OK };
 		assert_int_equal(check(*state, pattern, &err), want);
-		assert_int_equal(view_open(&v, *state, &(struct kvm_counts){ 0 }, &o, &err), want);
 		assert_int_equal(err.status, want ? STATUS_USAGE : STATUS_OK);
-		assert_string_equal(v.pattern, want ? "" : pattern);
-		view_close(&v);
 	}
-}
-
-/* A filter that is refused leaves the one that there is. */
-static void test_view(void **state)
-{
-	const struct kvm_options o = { .args.interval_ns = 1, .fields = "kvm_pio" };
-	struct error err;
-	struct view v;
-
-	assert_int_equal(view_open(&v, *state, &(struct kvm_counts){ 0 }, &o, &err), 0);
-	assert_int_equal(view_set_filter(&v, "kvm_poi", &err), -EINVAL);
-	assert_non_null(strstr(err.hint, "kvm_pio"));
-	assert_string_equal(v.pattern, "kvm_pio");
-	assert_true(kvm_filter_matches(&v.filter, "kvm_pio"));
-	view_close(&v);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_match),	 cmocka_unit_test(test_names_of_kvm_stat),
-		cmocka_unit_test(test_no_match), cmocka_unit_test(test_long),
-		cmocka_unit_test(test_view),
+		cmocka_unit_test(test_match),
+		cmocka_unit_test(test_names_of_kvm_stat),
+		cmocka_unit_test(test_no_match),
+		cmocka_unit_test(test_long),
 	};
 
 	return cmocka_run_group_tests_name("kvm_filter", tests, make_events, free_events);

@@ -18,8 +18,8 @@
 #include "cmd/kvm/banks.h"
 #include "cmd/kvm/debugfs.h"
 #include "cmd/kvm/exit_reasons.h"
-#include "cmd/kvm/record.h"
-#include "cmd/kvm/view.h"
+#include "cmd/kvm/latency.h"
+#include "cmd/kvm/rows.h"
 #include "test/unit/root.h"
 
 /* ---- memory that runs out (the linker puts these in place of the C library's: CMakeLists.txt) */
@@ -151,140 +151,53 @@ static const struct kvm_latency_row counted[] = {
 	{ { 1, 12, 100, 1 }, { .exits = 1, .total_ns = 2, .max_ns = 2, .fine[2] = 1 } },
 };
 
-static int make_events(struct kvm_events *e, int *exit_event)
+static int make_events(struct kvm_events *e)
 {
-	int r = events_add(e, "kvm_pio", -1, true);
+	int r = events_add(e, "kvm_exit", -1, true);
 
-	*exit_event = r < 0 ? r : events_add(e, "kvm_exit", -1, true);
-	r = *exit_event < 0 ? *exit_event : events_add_child(e, *exit_event, "HLT", true);
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < e->n; i++)
-		e->v[i].total = 10 + i;
+	return r < 0 ? r : events_add_child(e, r, "HLT", true);
+}
+
+static int add_rows(struct kvm_rows *rows, const struct kvm_events *e, const struct latency *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		struct kvm_row *row = kvm_rows_add(rows, e, 1);
+
+		if (!row)
+			return -ENOMEM;
+		row->pid = l->rows[i].key.tgid;
+		row->slots = &l->rows[i].times;
+	}
 	return 0;
-}
-
-static int make_latency(struct latency **l)
-{
-	int r = latency_open(l);
-
-	if (!r)
-		r = latency_read(*l, counted, 3, KVM_BANKS, NULL);
-	for (size_t i = 0; !r && i < 3; i++) {
-		(*l)->rows[i].name = "HLT";
-		(*l)->rows[i].event = 2;
-	}
-	return r;
-}
-
-static int fill_view(struct view *v, struct kvm_counts *counts, const struct latency *l)
-{
-	int r = 0;
-
-	/* Each refresh takes the place of the one before. */
-	for (size_t i = 0; !r && i < 2; i++) {
-		counts->n = 0;
-		r = counts_add(counts, 100 + (uint32_t)i, 0, 5);
-		if (!r)
-			r = view_take(v, l);
-		if (!r)
-			r = view_lines(v);
-		v->children = true;
-	}
-	v->by_guest = true;
-	return r ? r : view_lines(v);
-}
-
-static int show(void)
-{
-	const struct kvm_options o = { .args.interval_ns = 1 };
-	struct kvm_counts counts = { 0 };
-	struct kvm_events e = { 0 };
-	struct latency *l = NULL;
-	struct view v = { 0 };
-	int exit_event, r = make_events(&e, &exit_event);
-
-	if (!r)
-		r = make_latency(&l);
-	if (!r)
-		r = view_open(&v, &e, &counts, &o, NULL);
-	if (!r)
-		r = fill_view(&v, &counts, l);
-	view_close(&v);
-	free(counts.v);
-	latency_close(l);
-	events_free(&e);
-	return r;
 }
 
 static int log_and_rows(void)
 {
 	struct wide log = { .stream = fopen("/dev/null", "w"), .csv = true };
+	struct kvm_rows rows = { 0 }, shown = { 0 };
+	struct pivot_rows times = { 0 };
 	struct kvm_events e = { 0 };
-	struct kvm_rows rows = { 0 };
-	struct latency *l = NULL;
-	int exit_event, r = make_events(&e, &exit_event);
+	struct latency l = { NULL };
+	int r = make_events(&e);
 
 	assert_non_null(log.stream);
+	r = r < 0 ? r : latency_read(&l, counted, 3, KVM_BANKS, NULL);
 	if (!r)
-		r = make_latency(&l);
+		r = add_rows(&rows, &e, &l);
+	if (!r)
+		r = kvm_add_times(&rows, &(struct kvm_selection){ 0 }, true, true, &times);
 	if (!r)
 		r = kvm_log_line(&log, &e, &(struct recording_interval){ 0 });
-	for (size_t i = 0; !r && i < 2; i++) {
-		kvm_rows_clear(&rows);
-		r = kvm_rows_of_events(&rows, &e, -1);
-		if (!r)
-			r = kvm_rows_of_latency(&rows, &e, l, 0);
-	}
+	if (!r)
+		r = kvm_rows_of_events(&shown, &e, -1);
+	if (!r)
+		r = kvm_rows_of_times(&shown, &e, &times);
 	fclose(log.stream);
 	wide_free(&log);
-	kvm_rows_free(&rows);
-	latency_close(l);
-	events_free(&e);
-	return r;
-}
-
-static int play_back(const struct recording_interval *in)
-{
-	struct kvm_counts counts = { 0 };
-	struct kvm_events e = { 0 };
-	struct latency *l = NULL;
-	int r = latency_open(&l);
-
-	if (!r)
-		r = kvm_replay_events(in, &e, true, NULL);
-	if (!r)
-		r = kvm_replay_counts(in, &e, &counts);
-	if (!r)
-		r = kvm_replay_latencies(in, &e, 1, l, NULL);
-	free(counts.v);
-	latency_close(l);
-	events_free(&e);
-	return r;
-}
-
-static int record(void)
-{
-	struct kvm_record record = { 0 };
-	struct recording_interval out = { .text = "" };
-	struct kvm_counts counts = { 0 };
-	struct kvm_events e = { 0 };
-	struct latency *l = NULL;
-	int exit_event, r = make_events(&e, &exit_event);
-
-	if (!r)
-		r = make_latency(&l);
-	if (!r)
-		r = counts_add(&counts, 100, 0, 1);
-	for (size_t i = 0; !r && i < 2; i++) {
-		e.v[0].total++;
-		r = kvm_record_fill(&record, &e, &counts, l, &out);
-		if (!r && !i)
-			r = play_back(&out);
-	}
-	kvm_record_free(&record);
-	free(counts.v);
-	latency_close(l);
+	pivot_free(&times);
+	free(rows.rows);
+	free(shown.rows);
+	latency_free(&l);
 	events_free(&e);
 	return r;
 }
@@ -326,10 +239,13 @@ static int look_at_debugfs(void)
 	struct kvm_events e = { 0 };
 	struct debugfs *d = NULL;
 	struct error err;
-	int r = debugfs_open(root, true, &e, &counts, &d, &err);
+	int r = debugfs_open(root, &e, &d, &err);
 
+	if (!r) {
+		r = debugfs_read(d, &counts, &err);
+		debugfs_close(d);
+	}
 	assert_true(!r || r == -ENOMEM);
-	debugfs_close(r ? NULL : d);
 	free(counts.v);
 	events_free(&e);
 	return r;
@@ -337,22 +253,10 @@ static int look_at_debugfs(void)
 
 /* ---- tests ---- */
 
-static void test_view(void **state)
-{
-	(void)state;
-	starve(show);
-}
-
 static void test_rows(void **state)
 {
 	(void)state;
 	starve(log_and_rows);
-}
-
-static void test_record(void **state)
-{
-	(void)state;
-	starve(record);
 }
 
 static void test_banks(void **state)
@@ -390,9 +294,10 @@ static void test_debugfs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_view),	cmocka_unit_test(test_rows),
-		cmocka_unit_test(test_record),	cmocka_unit_test(test_banks),
-		cmocka_unit_test(test_reasons), in_fresh_root(test_debugfs),
+		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_banks),
+		cmocka_unit_test(test_reasons),
+		in_fresh_root(test_debugfs),
 	};
 
 	return cmocka_run_group_tests_name("kvm_memory", tests, NULL, NULL);

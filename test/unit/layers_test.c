@@ -14,12 +14,12 @@
 #include <sys/syscall.h>
 
 #include "cmd/breakdown/layers.h"
-#include "cmd/syscalls.h"
+#include "cmd/block/syscalls.h"
 #include "cmd/breakdown/table.h"
 #include "output/render.h"
 #include "test/unit/formats.h"
-
-#define N(a) (sizeof(a) / sizeof((a)[0]))
+#include "core/base/array.h"
+#include "test/unit/hist_add.h"
 
 static void test_names(void **state)
 {
@@ -58,7 +58,7 @@ static void test_syscalls(void **state)
 	assert_int_equal(ops[SYS_io_uring_enter], SYSCALL_IO_URING_ENTER + 1);
 	assert_true(syscall_has_fd(SYSCALL_SPLICE));
 	assert_false(syscall_has_fd(SYSCALL_IO_GETEVENTS));
-	for (size_t i = 0; i < N(ops); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
 		used += ops[i] != 0;
 		in_table += table[i] != 0;
 	}
@@ -194,8 +194,8 @@ static void test_table(void **state)
 	set_up(&f);
 	assert_int_equal(fill(&f), 0);
 	put_reads(&f);
-	assert_int_equal(fill(&f), N(want));
-	for (size_t i = 0; i < N(want); i++) {
+	assert_int_equal(fill(&f), ARRAY_SIZE(want));
+	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
 		assert_string_equal(f.rows[i].op, want[i][0]);
 		assert_string_equal(f.rows[i].layer, want[i][1]);
 		assert_string_equal(f.rows[i].io, want[i][2]);

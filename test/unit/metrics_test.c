@@ -14,8 +14,8 @@
 #include "output/metrics.h"
 #include "output/renderer.h"
 #include "test/unit/golden.h"
-
-#define N(a) (sizeof(a) / sizeof((a)[0]))
+#include "core/base/array.h"
+#include "test/unit/hist_add.h"
 
 struct row {
 	const char *disk, *op;
@@ -34,9 +34,9 @@ static const struct column columns[] = {
 	{ "io", "I/O", COLUMN_U64, ROLE_COUNTER, "requests",
 	  "requests that are done in the interval; text shows it", AT(io), 0, false, NULL,
 	  .help = "requests that are \"done\"" },
-	{ "bytes", "B", COLUMN_U64, ROLE_COUNTER, "bytes", "bytes they moved", AT(bytes), 0, false,
-	  NULL },
-	{ "time_ns", "T", COLUMN_U64, ROLE_COUNTER, "ns", "their time, added up", AT(time_ns), 0,
+	{ "bytes", "B", COLUMN_U64, ROLE_COUNTER, "bytes",
+	  "bytes read, written or discarded by them", AT(bytes), 0, false, NULL },
+	{ "time_ns", "T", COLUMN_U64, ROLE_COUNTER, "ns", "sum of their times", AT(time_ns), 0,
 	  false, NULL },
 	{ "p99_ns", "P", COLUMN_U64, ROLE_GAUGE, "ns", "99 %", AT(p99_ns), 0, false, NULL },
 	{ "slots", NULL, COLUMN_HIST, ROLE_HISTOGRAM, "ns", "their times", AT(slots), 0, false,
@@ -47,12 +47,12 @@ static const struct column columns[] = {
 	  "" },
 	{ "up", NULL, COLUMN_BOOL, ROLE_GAUGE, "", "it works", AT(up), 0, false, NULL, "works" },
 };
-static const struct schema schema = { columns, N(columns), sizeof(struct row) };
+static const struct schema schema = { columns, ARRAY_SIZE(columns), sizeof(struct row) };
 
 static const char *const no_pid[] = { "pid", NULL };
 static const char *const no_hist[] = { "pid", "slots", "time_ns", "up", NULL };
 
-/* Of one metric per row. */
+/* Leaves out these columns: one metric per row remains. */
 static const char *const only_bytes[] = { "pid", "slots", "time_ns", "up", "io", NULL };
 
 static char *written(struct metrics *m, enum metrics_format format, size_t *size)
@@ -71,7 +71,7 @@ static char *written(struct metrics *m, enum metrics_format format, size_t *size
 /* Rows of METRICS_OTHER that have room in any case: four operations, and all others. */
 #define OTHERS 5
 
-/* Room for @most series beside these, where a row is one. */
+/* Metrics with room for @most more series; each row is one series. */
 static struct metrics *opened(size_t most, const char *const *without, struct metrics_source **s)
 {
 	struct metrics *m;
@@ -109,9 +109,9 @@ static void test_golden(void **state)
 	char *text;
 
 	(void)state;
-	for (size_t i = 0; i < N(times); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(times); i++)
 		hist_add(&hist, times[i], 1);
-	assert_int_equal(metrics_add(s, rows, N(rows)), 0);
+	assert_int_equal(metrics_add(s, rows, ARRAY_SIZE(rows)), 0);
 	text = written(m, METRICS_CLASSIC, &size);
 	assert_golden("metrics.classic", text, size);
 	free(text);
@@ -164,7 +164,7 @@ static void test_labels(void **state)
 	(void)state;
 	memset(name, 0xff, sizeof(name));
 	name[sizeof(name) - 1] = 0;
-	assert_int_equal(metrics_add(s, rows, N(rows)), 0);
+	assert_int_equal(metrics_add(s, rows, ARRAY_SIZE(rows)), 0);
 	assert_int_equal(metrics_add(s, &longest, 1), 0);
 	has(m, "{device=\"a\\\"b\\\\c\xc3\xb6\",operation=\"\"} 1\n", true);
 	has(m,
@@ -292,7 +292,7 @@ static const struct column events[] = {
 	{ "events", NULL, COLUMN_U64, ROLE_COUNTER, "events", "events",
 	  offsetof(struct guest_row, events), 0, false, NULL },
 };
-static const struct schema of_guests = { events, N(events), sizeof(struct guest_row) };
+static const struct schema of_guests = { events, ARRAY_SIZE(events), sizeof(struct guest_row) };
 
 static enum metrics_presence guest_gone(void *ctx, const char *key, const char *value, bool changed)
 {
@@ -323,7 +323,7 @@ static void test_end_together(void **state)
 	uint64_t now = 1;
 
 	(void)state;
-	assert_int_equal(metrics_add(s, rows, N(rows)), 0);
+	assert_int_equal(metrics_add(s, rows, ARRAY_SIZE(rows)), 0);
 	assert_int_equal(metrics_end(m, now, guest_gone, NULL), 0);
 	now += KEPT - 1;
 	assert_int_equal(metrics_add(s, &rows[1], 1), 0);
@@ -340,7 +340,7 @@ static void test_end_together(void **state)
 	metrics_close(m);
 }
 
-/* What has gone, and was read, makes room for others; what was not read does not. */
+/* A series whose disk is gone makes room for others once it was scraped, not before. */
 static void test_end_for_room(void **state)
 {
 	const struct row a = { "sda", "read", 0, 0, 5, 0, 0, NULL, false },
@@ -367,8 +367,8 @@ static void test_end_for_room(void **state)
 	metrics_close(m);
 }
 
-/* No event of a guest that has any makes room, wherever in a drain its row is; those of one that
- * has gone do together. */
+/* A guest with events keeps all its series, wherever in a drain its row is.  The series of a guest
+ * that has ended are dropped together. */
 static void test_room_of_guests(void **state)
 {
 	static const struct guest_row before[] = { { "often", "vm", 1 }, { "rare", "vm", 2 } },
@@ -377,10 +377,10 @@ static void test_room_of_guests(void **state)
 	struct metrics *m = opened_guests(2, &s);
 
 	(void)state;
-	assert_int_equal(metrics_add(s, before, N(before)), 0);
+	assert_int_equal(metrics_add(s, before, ARRAY_SIZE(before)), 0);
 	has(m, "\nvm_events_total{guest=\"vm\",event=\"rare\"} 2\n", true);
 	assert_int_equal(metrics_end(m, 1, guest_gone, NULL), 0);
-	assert_int_equal(metrics_add(s, rows, N(rows)), 0);
+	assert_int_equal(metrics_add(s, rows, ARRAY_SIZE(rows)), 0);
 	has(m, "\nvm_events_total{guest=\"vm\",event=\"rare\"} 2\n", true);
 	has(m, "\nvm_events_total{guest=\"vm\",event=\"often\"} 9\n", true);
 	has(m, "{guest=\"(other)\",event=\"(other)\"} 1\n", true);
@@ -399,7 +399,7 @@ static enum metrics_presence quiet_gone(void *ctx, const char *key, const char *
 	return changed ? METRICS_THERE : METRICS_GONE;
 }
 
-/* What is taken to be there since it changes makes no room. */
+/* A series that still changes counts as present, and stays. */
 static void test_changing(void **state)
 {
 	const struct row a = { "sda", "read", 0, 0, 5, 0, 0, NULL, false },
@@ -490,13 +490,13 @@ static void test_same_drain(void **state)
 	(void)state;
 	add_disk(s, "sda", 5);
 	disk_is(m, "sda", 5);
-	assert_int_equal(metrics_add(s, rows, N(rows)), 0);
+	assert_int_equal(metrics_add(s, rows, ARRAY_SIZE(rows)), 0);
 	disk_is(m, "sda", 6);
 	disk_is(m, "(other)", 9);
 	metrics_close(m);
 }
 
-/* What was done long ago counts little. */
+/* Which series get room depends on recent values; old values have little weight. */
 static void test_age(void **state)
 {
 	const uint64_t minute = 60000000000;
@@ -516,7 +516,7 @@ static void test_age(void **state)
 	metrics_close(m);
 }
 
-/* Nobody's many names take what another has: each source gets its share back. */
+/* A source with many names does not push out another's series: each source gets its share back. */
 static void test_shares(void **state)
 {
 	struct metrics_source *s, *t;
@@ -566,7 +566,7 @@ static void test_hard_bound(void **state)
 	(void)state;
 	hist_add(&hist, 5, 1);
 	assert_int_equal(metrics_open(most, KEPT, &m), 0);
-	for (size_t i = 0; i < N(sources); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(sources); i++)
 		assert_int_equal(
 		    metrics_source(m, "x", &schema, i & 1 ? only_op : only_bytes, 1, &sources[i]),
 		    0);
@@ -576,7 +576,7 @@ static void test_hard_bound(void **state)
 
 		snprintf(disk, sizeof(disk), "d%" PRIu64, i % 100);
 		snprintf(op, sizeof(op), "o%" PRIu64, i % 11);
-		assert_int_equal(metrics_add(sources[i % N(sources)], &row, 1), 0);
+		assert_int_equal(metrics_add(sources[i % ARRAY_SIZE(sources)], &row, 1), 0);
 		assert_true(metrics_series(m) <= most);
 		if (i % 50 == 0)
 			has(m, "no such text", false);
@@ -600,7 +600,7 @@ static enum metrics_presence as_said(void *ctx, const char *key, const char *val
 	return *(enum metrics_presence *)ctx;
 }
 
-/* What is back stays, though it does nothing; when it goes again, it is kept as long again. */
+/* A disk that is back keeps its series, even if idle; if it goes again, the time starts anew. */
 static void test_back(void **state)
 {
 	const struct row a = { "sda", "flush", 0, 0, 5, 0, 0, NULL, false },
@@ -656,7 +656,7 @@ static void test_guest_called_other(void **state)
 	(void)state;
 	assert_int_equal(metrics_open(2, KEPT, &m), 0);
 	assert_int_equal(metrics_source(m, "vm", &of_guests, NULL, 1, &s), 0);
-	assert_int_equal(metrics_add(s, rows, N(rows)), 0);
+	assert_int_equal(metrics_add(s, rows, ARRAY_SIZE(rows)), 0);
 	has(m, "{guest=\"\\\\x28other)\",event=\"often\"} 1\n", true);
 	has(m, "{guest=\"(other)\",event=\"(other)\"} 2\n", true);
 	metrics_close(m);

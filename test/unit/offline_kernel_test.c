@@ -13,13 +13,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
 #include "core/bpf/hook_facts.h"
 #include "core/bpf/hooks.h"
 #include "test/offline/facts.h"
 #include "test/offline/offline_kernel.h"
 #include "test/unit/root.h"
-
-#define N(array) (sizeof(array) / sizeof((array)[0]))
 
 /* A kernel that libbpf writes into the folder: vmlinux and a module on top of it. */
 static struct btf *vmlinux, *module;
@@ -190,7 +189,7 @@ static const struct hook_alt start_alts[] = {
 };
 static const struct hook_event events[] = {
 	{ "none", start_alts, 1, false },
-	{ "start", start_alts, N(start_alts), true },
+	{ "start", start_alts, ARRAY_SIZE(start_alts), true },
 	{ "nor", start_alts, 1, false },
 };
 
@@ -199,17 +198,17 @@ static void verdicts_are(const char *expected)
 {
 	struct offline_kernel *k = opened();
 	struct hooks *h = NULL;
-	char found[N(start_alts) + 1] = "";
+	char found[ARRAY_SIZE(start_alts) + 1] = "";
 	const struct hook_choice *choice;
 	struct error err;
 	size_t n;
 
-	assert_int_equal(hooks_choose(events, N(events), NULL, &h, &err), -ENOTSUP);
+	assert_int_equal(hooks_choose(events, ARRAY_SIZE(events), NULL, &h, &err), -ENOTSUP);
 	/* the error is the first event's, and the events behind it are checked all the same */
 	assert_non_null(strstr(err.what, "'none'"));
 	choice = hooks_choices(h, &n);
-	assert_int_equal(n, N(start_alts) + 2);
-	for (size_t i = 0; i < N(start_alts); i++) {
+	assert_int_equal(n, ARRAY_SIZE(start_alts) + 2);
+	for (size_t i = 0; i < ARRAY_SIZE(start_alts); i++) {
 		const struct hook_choice *c = &choice[i + 1];
 
 		assert_ptr_equal(c->alt, &start_alts[i]);
@@ -256,7 +255,7 @@ static void add_snapshot(const char *first, const char *second)
 	write_btf("vmlinux", vmlinux);
 }
 
-static bool new_kernel_has_backups(const char *first, const char *second)
+static bool new_kernel_has_spares(const char *first, const char *second)
 {
 	const struct hook_alt alt = { HOOK_RAW_TP, "first", 2, { "a" }, 1 };
 	const struct hook_event event = { "event", &alt, 1, false };
@@ -272,41 +271,35 @@ static bool new_kernel_has_backups(const char *first, const char *second)
 		add_snapshot(first, second);
 	k = opened();
 	assert_int_equal(hooks_choose(&event, 1, NULL, &h, NULL), 0);
-	has = hooks_has_backups(h);
+	has = hooks_has_spares(h);
 	hooks_free(h);
 	offline_kernel_free(k);
 	return has;
 }
 
-/* What is not known not to preempt tracepoints has backups. */
-static void test_backups_in_doubt(void **state)
+/* Unless a kernel is known not to preempt tracepoints, spare programs are used. */
+static void test_spares_in_doubt(void **state)
 {
 	(void)state;
 	btf__free(module);
 	module = NULL;
-	assert_false(new_kernel_has_backups("rcu", "srcu")); /* 5.14 to 6.12 */
-	assert_false(new_kernel_has_backups("rcu", NULL));   /* 6.13 to 6.19 */
-	assert_true(new_kernel_has_backups("rcu", "srcu_gp"));
-	assert_true(new_kernel_has_backups("rcu", "renamed"));
-	assert_true(new_kernel_has_backups("renamed", NULL));
-	assert_true(new_kernel_has_backups(NULL, NULL));
+	assert_false(new_kernel_has_spares("rcu", "srcu")); /* 5.14 to 6.12 */
+	assert_false(new_kernel_has_spares("rcu", NULL));   /* 6.13 to 6.19 */
+	assert_true(new_kernel_has_spares("rcu", "srcu_gp"));
+	assert_true(new_kernel_has_spares("rcu", "renamed"));
+	assert_true(new_kernel_has_spares("renamed", NULL));
+	assert_true(new_kernel_has_spares(NULL, NULL));
 }
 
-static void test_backups(void **state)
+/* Before 5.14. */
+static void test_old_has_no_spares(void **state)
 {
 	struct offline_kernel *k = opened();
 	struct hooks *h = NULL;
 
 	(void)state;
 	assert_int_equal(hooks_choose(&events[1], 1, NULL, &h, NULL), 0);
-	assert_false(hooks_has_backups(h));
-	hooks_free(h);
-	offline_kernel_free(k);
-	add_member("task_struct", "__state");
-	add_snapshot("rcu", "srcu_gp");
-	k = opened();
-	assert_int_equal(hooks_choose(&events[1], 1, NULL, &h, NULL), 0);
-	assert_true(hooks_has_backups(h));
+	assert_false(hooks_has_spares(h));
 	hooks_free(h);
 	offline_kernel_free(k);
 }
@@ -359,8 +352,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_lacks, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unreadable, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_choices, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_backups, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_backups_in_doubt, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_old_has_no_spares, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_spares_in_doubt, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_group, setup, teardown),
 	};
 

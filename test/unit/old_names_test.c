@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "cmd/old_names.h"
+#include "cmd/cli/old_names.h"
 
 static const char *option;
 
@@ -36,7 +36,7 @@ static void test_names(void **state)
 	assert_null(command(""));
 }
 
-/* As the files of the tools are called. */
+/* Names of the tools' files. */
 static void test_files(void **state)
 {
 	(void)state;
@@ -51,7 +51,7 @@ static void test_files(void **state)
 	assert_null(command("iostack-bpf"));
 }
 
-/* The words of @line, called by @name, are those of @want. */
+/* @name called with the arguments of @line is the command line @want. */
 static void becomes(const char *name, const char *line, const char *want)
 {
 	char text[256], got[256] = "", *argv[16] = { NULL }, *rest;

@@ -79,7 +79,7 @@ static int open_link(const char *path)
 	return r ? r : file.fd;
 }
 
-/* What the file says that @path below the root leads to; or -errno. */
+/* Opens @path below the root and reads the file's @text; or -errno. */
 static int open_says(const char *path, unsigned int flags, char text[16])
 {
 	int fd = open_it(inside, path, flags);
@@ -213,7 +213,7 @@ static void test_device(void **state)
 	assert_refused("/lib/to-device", -EACCES);
 }
 
-/* What reading does there is up to the kernel. */
+/* Files of /proc and the like are refused: reading them may have side effects. */
 static void test_kernel_files(void **state)
 {
 	int own = open_root("/");
@@ -278,7 +278,7 @@ static void test_owner(void **state)
 	assert_classified(false, true);
 }
 
-/* Who may mount a file system of his making gets it nosuid. */
+/* Users may mount a file system of their own only with nosuid. */
 static void test_nosuid(void **state)
 {
 	char path[PATH_MAX];

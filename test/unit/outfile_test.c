@@ -74,7 +74,7 @@ static void test_discard(void **state)
 	outfile_discard(&none, false);
 }
 
-/* What somebody has left there is not ours to touch, whatever becomes of this one. */
+/* A .partial file that another process left is not touched, whether writing succeeds or fails. */
 static void test_partial_is_there(void **state)
 {
 	struct outfile f;
@@ -113,7 +113,7 @@ static void test_cannot_open(void **state)
 	holds(name, "old");
 }
 
-/* Where no user may remove another's file, a writable one is written in place. */
+/* In a sticky directory another user's writable file is written in place: it cannot be replaced. */
 static void test_sticky_directory(void **state)
 {
 	struct outfile f;
@@ -146,8 +146,8 @@ static void refused(const char *name, int code)
 	assert_null(stream);
 }
 
-/* Where every user makes files, what another one has put there is not written to, whatever the
- * sysctls fs.protected_* say: a file, a link, another name of a file; nor through a link. */
+/* In a directory where all users make files, another user's file, link or hard link is not written
+ * to, nor the target of a link, whatever the sysctls fs.protected_* allow. */
 static void test_foreign(void **state)
 {
 	char shared[80], file[96], link_there[96], other_name[96];
@@ -214,7 +214,7 @@ static void test_pipe(void **state)
 	holds(other, "oldnew");
 }
 
-/* It cannot take its place: an error, and the file stays. */
+/* The new file cannot replace the old one: an error, and the old file stays. */
 static void test_cannot_rename(void **state)
 {
 	struct outfile f;
@@ -239,7 +239,7 @@ static void test_error(void **state)
 	assert_int_equal(outfile_error("it", -EINTR, &err), -EPIPE);
 	assert_string_equal(err.what, "cannot write it: no reader");
 	assert_int_equal(outfile_error("it", -ENXIO, &err), -ENXIO);
-	assert_string_equal(err.hint, "open the reading end of the pipe first");
+	assert_string_equal(err.hint, "start the reader of the pipe first");
 }
 
 #define in_dir(test) cmocka_unit_test_setup_teardown(test, set_up, remove_root)

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "output/heatmap_internal.h"
+#include "core/base/array.h"
 
 /* Just seen is 2.3 (Mahy, Van Eycken, Oosterlinck 1994); cells are small and lie apart. */
 #define LEAST_DISTANCE 10.0
@@ -25,7 +26,7 @@ struct colour {
 	double v[3];
 };
 
-/* Of linear RGB: Machado, Oliveira, Fernandes 2009, severity 1.0. */
+/* Matrices for linear RGB: Machado, Oliveira, Fernandes 2009, severity 1.0. */
 static const struct vision {
 	const char *name;
 	double m[3][3];
@@ -44,7 +45,7 @@ static const struct vision {
 	    { -0.078411, 0.930809, 0.147602 },
 	    { 0.004733, 0.691367, 0.303900 } } },
 };
-#define N_VISIONS (sizeof(visions) / sizeof(visions[0]))
+#define N_VISIONS ARRAY_SIZE(visions)
 
 static struct colour times(const double m[3][3], struct colour c)
 {
@@ -135,7 +136,7 @@ static struct heatmap *all_levels(void)
 	return h;
 }
 
-/* What stands behind each @mark of @text, read by @base: @n of them, no more. */
+/* Reads the number, in @base, after each @mark in @text; there must be exactly @n. */
 static void find_colours(const char *text, const char *mark, int base, unsigned int *found,
 			 size_t n)
 {
@@ -158,7 +159,7 @@ static void test_svg(void **state)
 	FILE *stream = open_memstream(&text, &size);
 
 	(void)state;
-	assert_int_equal(heatmap_svg(h, "it", stream), 0);
+	assert_int_equal(heatmap_svg(h, "it", "a <caption>", stream), 0);
 	fclose(stream);
 	find_colours(text, "\" stroke=\"#", 16, drawn + 1, HEATMAP_LEVELS);
 	find_colours(text, "height=\"12\" fill=\"#", 16, legend, HEATMAP_LEVELS);

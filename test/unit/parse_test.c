@@ -119,6 +119,14 @@ static void test_seconds_good(void **state)
 		{ "123456789.987654321", 123456789987654321ull },
 		{ "315360000", 315360000000000000ull },
 		{ "315360000.000000000", 315360000000000000ull },
+		{ "5s", 5000000000ull },
+		{ "10ms", 10000000ull },
+		{ "0.5us", 500 },
+		{ "7ns", 7 },
+		{ "1.5m", 90000000000ull },
+		{ "1h", 3600000000000ull },
+		{ "3650d", 315360000000000000ull },
+		{ ".25d", 21600000000000ull },
 	};
 
 	(void)state;
@@ -138,16 +146,17 @@ static void refused_seconds(const char *text, int rc)
 	assert_int_equal(parse_seconds("INTERVAL", text, &ns, &err), rc);
 	assert_true(ns == UNTOUCHED);
 	assert_int_equal(err.status, STATUS_USAGE);
-	assert_string_equal(err.hint, "give seconds such as 1 or 0.5");
+	assert_string_equal(err.hint, "give a time such as 1, 0.5, 10ms or 1h");
 	assert_int_equal(parse_seconds("INTERVAL", text, &ns, NULL), rc);
 	assert_true(ns == UNTOUCHED);
 }
 
 static void test_seconds_bad(void **state)
 {
-	static const char *const bad[] = { ".",	   "1.",   "..",	   "1..2",
-					   ".x",   "1.x",  "1.5x",	   "-.5",
-					   "1. 5", "1.-5", "0.0000000001", "1.0000000000" };
+	static const char *const bad[] = { ".",	   "1.",   "..",   "1..2",	   ".x",
+					   "1.x",  "1.5x", "-.5",  "1 s",	   "5S",
+					   "5sec", "s",	   "ms",   "1h30",	   "1hm",
+					   "5.s",  "1. 5", "1.-5", "0.0000000001", "1.0000000000" };
 	static const char *const out_of_range[] = {
 		"0",
 		"0.0",
@@ -156,6 +165,10 @@ static void test_seconds_bad(void **state)
 		"000",
 		"315360001",
 		"315360000.000000001",
+		"3650.000001d",
+		"0.4ns",
+		"87601h",
+		"340282366920938463463374607431768211457d",
 		"18446744074",
 		"18446744073709551616",
 		"18446744073709551617.5",
@@ -176,8 +189,8 @@ static void test_seconds_messages(void **state)
 	static const struct {
 		const char *text, *what;
 	} cases[] = {
-		{ "5x", "invalid INTERVAL '5x': not a number" },
-		{ "", "invalid INTERVAL '': not a number" },
+		{ "5x", "invalid INTERVAL '5x': not a time" },
+		{ "", "invalid INTERVAL '': not a time" },
 		{ "0", "invalid INTERVAL '0': must be more than 0" },
 		{ "1.0123456789", "invalid INTERVAL '1.0123456789': more than 9 decimals" },
 		{ "999999999", "invalid INTERVAL '999999999': more than 10 years" },
@@ -192,7 +205,101 @@ static void test_seconds_messages(void **state)
 	}
 }
 
-/* What the user gave cannot drive the terminal or fill the screen. */
+static void test_ms(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t ns;
+	} good[] = {
+		{ "0", 0 },	      { "10", 10000000 }, { "0.5", 500000 },
+		{ "1s", 1000000000 }, { "20us", 20000 },
+	};
+	struct error err;
+	uint64_t ns;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+		assert_int_equal(parse_ms("-m", good[i].text, &ns, NULL), 0);
+		assert_true(ns == good[i].ns);
+	}
+	assert_int_equal(parse_ms("-m", "5x", &ns, &err), -EINVAL);
+	assert_string_equal(err.what, "invalid -m '5x': not a time");
+	assert_string_equal(err.hint,
+			    "give milliseconds such as 10 or 0.5, a time such as 1s, or 0 for all");
+}
+
+static void test_moments(void **state)
+{
+	static const uint64_t s = 1000000000,
+			      date = 1795824000ull * 1000000000; /* 2026-11-28, UTC */
+	const struct {
+		const char *text;
+		struct moment moment;
+	} good[] = {
+		{ "03:12", { MOMENT_CLOCK, 11520 * s } },
+		{ "3:12:30", { MOMENT_CLOCK, 11550 * s } },
+		{ "00:00", { MOMENT_CLOCK, 0 } },
+		{ "23:59:59", { MOMENT_CLOCK, 86399 * s } },
+		{ "2026-11-28", { MOMENT_DATE, date } },
+		{ "2026-11-28 03:12", { MOMENT_DATE, date + 11520 * s } },
+		{ "2026-11-28T03:12:30", { MOMENT_DATE, date + 11550 * s } },
+		{ "2026-11-28 03:12Z", { MOMENT_UTC, date + 11520 * s } },
+		{ "2026-11-28T03:12:30Z", { MOMENT_UTC, date + 11550 * s } },
+		{ "2028-02-29 00:00:01", { MOMENT_DATE, 1835395201 * s } },
+		{ "-90m", { MOMENT_BEFORE_END, 5400 * s } },
+		{ "-0.5", { MOMENT_BEFORE_END, s / 2 } },
+	};
+	static const char *const bad[] = {
+		"",
+		"x",
+		"24:00",
+		"03:60",
+		"03:12:60",
+		"03:12:61",
+		"03:12 ",
+		"03:12Z",
+		"2026-11-28Z",
+		"2026-11-28 Z",
+		"2026-11-28 03:12:300Z",
+		"2026-11-28 03:12ZZ",
+		"3",
+		"-",
+		"--1",
+		"-x",
+		"2026-11-31",
+		"2026-02-29",
+		"2026-13-01",
+		"26-11-28",
+		"1969-12-31",
+		"2026-11-28 03:12x",
+		"2026-11-28,03:12",
+		"2026-11-28 24:00",
+		"2026-11-28 ",
+		"-0",
+		"2026-11",
+		"20261128",
+		"+90m",
+		"now",
+	};
+	struct moment moment = { MOMENT_NONE, UNTOUCHED };
+	struct error err;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+		assert_int_equal(parse_moment("--begin", good[i].text, &moment, NULL), 0);
+		assert_int_equal(moment.kind, good[i].moment.kind);
+		assert_true(moment.ns == good[i].moment.ns);
+	}
+	moment.ns = UNTOUCHED;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		assert_int_equal(parse_moment("--begin", bad[i], &moment, &err), -EINVAL);
+		assert_int_equal(err.status, STATUS_USAGE);
+		assert_non_null(strstr(err.hint, "2026-11-28 03:12"));
+		assert_true(moment.ns == UNTOUCHED);
+	}
+}
+
+/* Errors quote arguments without control characters, and shortened. */
 static void test_text_is_shown_safely(void **state)
 {
 	char text[500], what[200];
@@ -201,19 +308,19 @@ static void test_text_is_shown_safely(void **state)
 
 	(void)state;
 	parse_seconds("INTERVAL", "5\n\033[2J\x7f", &ns, &err);
-	assert_string_equal(err.what, "invalid INTERVAL '5??[2J?': not a number");
+	assert_string_equal(err.what, "invalid INTERVAL '5??[2J?': not a time");
 	parse_seconds("INTERVAL", "B\xc3\xbcro\xe2\x82\xac", &ns, &err);
-	assert_string_equal(err.what, "invalid INTERVAL 'B?ro?': not a number");
+	assert_string_equal(err.what, "invalid INTERVAL 'B?ro?': not a time");
 
 	memset(text, 'a', sizeof(text) - 1);
 	text[64] = '\0';
 	parse_seconds("INTERVAL", text, &ns, &err);
-	snprintf(what, sizeof(what), "invalid INTERVAL '%.64s': not a number", text);
+	snprintf(what, sizeof(what), "invalid INTERVAL '%.64s': not a time", text);
 	assert_string_equal(err.what, what);
 	text[64] = 'a';
 	text[sizeof(text) - 1] = '\0';
 	parse_seconds("INTERVAL", text, &ns, &err);
-	snprintf(what, sizeof(what), "invalid INTERVAL '%.61s...': not a number", text);
+	snprintf(what, sizeof(what), "invalid INTERVAL '%.61s...': not a time", text);
 	assert_string_equal(err.what, what);
 }
 
@@ -226,6 +333,8 @@ int main(void)
 		cmocka_unit_test(test_seconds_good),
 		cmocka_unit_test(test_seconds_bad),
 		cmocka_unit_test(test_seconds_messages),
+		cmocka_unit_test(test_ms),
+		cmocka_unit_test(test_moments),
 		cmocka_unit_test(test_text_is_shown_safely),
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What is read of a perf map that grows, and how often. */
+/* Which part of a growing perf map is read, and how often. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -79,7 +79,7 @@ static void read_all(struct perf_maps *m, uint64_t took_ns)
 	perf_maps_end(&r, took_ns);
 }
 
-/* Where what was added is read from; -1: it is not read. */
+/* The offset from which the added part is read; -1: it is not read. */
 static off_t read_added(struct perf_maps *m, bool is_new)
 {
 	struct perf_map_reading r;
@@ -218,7 +218,7 @@ static void test_share(void **state)
 	struct perf_map_reading r;
 
 	append(100);
-	/* What was not used before is there at once, but not twice. */
+	/* Time that was not used before is available at once, but only once. */
 	read_all(*state, saved_ns / PERF_MAP_SHARE / 2);
 	read_all(*state, saved_ns / PERF_MAP_SHARE / 4);
 	read_all(*state, hour_ns / PERF_MAP_SHARE);

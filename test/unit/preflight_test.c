@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "core/base/array.h"
 #include "core/system/preflight.h"
 #include "test/unit/root.h"
 
@@ -128,7 +129,7 @@ static void test_capabilities(void **state)
 
 	(void)state;
 	put_all();
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		caps = cases[i].caps;
 		assert_int_equal(read_root().can_load, !cases[i].missing);
 		if (cases[i].missing)
@@ -182,7 +183,7 @@ static void test_lockdown(void **state)
 
 	(void)state;
 	put_all();
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		put("sys/kernel/security/lockdown", cases[i].text);
 		assert_int_equal(read_root().confidential, cases[i].confidential);
 		assert_string_equal(read_root().lockdown, cases[i].state);
@@ -213,7 +214,7 @@ static void test_btf(void **state)
 	refused(-ENOENT, "sysfs is not mounted", "mount -t sysfs sysfs /sys");
 }
 
-/* What the user can mend first is said first. */
+/* The error is about the problem that the user has to solve first. */
 static void test_order(void **state)
 {
 	(void)state;

@@ -9,12 +9,12 @@
 #include <cmocka.h>
 
 /* What probes/alone.bpf.h takes from programs. */
-#define IOTRACE_PROBES_BACKUP_BPF_H
+#define IOTRACE_PROBES_SPARE_BPF_H
 #define barrier() interrupt()
 typedef uint64_t u64;
 typedef uint32_t u32;
 
-static bool has_backups;
+static bool has_spares;
 static void interrupt(void);
 
 #include "probes/alone.bpf.h"
@@ -46,7 +46,7 @@ static void interrupt(void)
 static int reset(void **state)
 {
 	(void)state;
-	has_backups = false;
+	has_spares = false;
 	cpu.busy = cpu.own = cpu.elsewhere = 0;
 	cpu.interrupts = 0;
 	return 0;
@@ -66,7 +66,7 @@ static void test_interrupted(void **state)
 static void test_preempted(void **state)
 {
 	(void)state;
-	has_backups = true;
+	has_spares = true;
 	count();
 	assert_int_equal(cpu.interrupts, 0);
 	assert_int_equal(cpu.own, 0);

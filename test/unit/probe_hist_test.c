@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The slots that the probes count in are those that output/ shows. */
+/* The probes and output/ agree about the limits of the histograms' slots. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -109,11 +109,11 @@ static void test_index(void **state)
 	for (unsigned int cpu = 0; cpu < 8; cpu++)
 		for (unsigned int epoch = 6; epoch < 8; epoch++)
 			for (unsigned int op = 0; op < BLK_OPS; op++) {
-				unsigned int i = HIST_INDEX(cpu, epoch, op);
+				unsigned int i = HIST_INDEX(BLK_OPS, cpu, epoch, op);
 
 				assert_true(i < sizeof(used));
 				assert_int_equal(used[i]++, 0);
-				assert_int_equal(HIST_INDEX(cpu, epoch + 2, op), i);
+				assert_int_equal(HIST_INDEX(BLK_OPS, cpu, epoch + 2, op), i);
 			}
 }
 

@@ -10,10 +10,9 @@
 
 #include <cmocka.h>
 
-#include "cmd/probe.h"
+#include "cmd/engine/probe.h"
 #include "probes/top.skel.h"
-
-#define N(array) (sizeof(array) / sizeof((array)[0]))
+#include "core/base/array.h"
 
 static int open_top(void **state)
 {
@@ -27,7 +26,7 @@ static int close_top(void **state)
 	return 0;
 }
 
-/* Each goes where it belongs, whatever its size, and nothing beside it changes. */
+/* Each option is stored in its variable, whatever its size, and no other variable changes. */
 static void test_options(void **state)
 {
 	const struct probe_option options[] = {
@@ -39,7 +38,7 @@ static void test_options(void **state)
 	struct top_bpf *skel = *state;
 	struct top_bpf__rodata before = *skel->rodata;
 
-	assert_int_equal(probe_set_options(skel->obj, options, N(options)), 0);
+	assert_int_equal(probe_set_options(skel->obj, options, ARRAY_SIZE(options)), 0);
 	before.filter_pid = 0xfffffffe;
 	before.filter_start = UINT64_MAX - 1;
 	before.by_process = before.bio_mode = true;
@@ -79,7 +78,7 @@ static void test_maps(void **state)
 	struct top_bpf *skel = *state;
 	uint32_t declared = bpf_map__max_entries(skel->maps.rows1);
 
-	assert_int_equal(probe_size_maps(skel->obj, maps, N(maps)), 0);
+	assert_int_equal(probe_size_maps(skel->obj, maps, ARRAY_SIZE(maps)), 0);
 	assert_int_equal(bpf_map__max_entries(skel->maps.rows0), 4321);
 	assert_int_equal(bpf_map__max_entries(skel->maps.rows1), declared);
 	assert_int_equal(probe_size_maps(skel->obj, &unknown, 1), -ENOENT);

@@ -9,15 +9,16 @@
 
 #include <cmocka.h>
 
-#include "cmd/by.h"
-#include "cmd/stack_table.h"
+#include "cmd/block/by.h"
+#include "cmd/stack/table.h"
 #include "cmd/top/rows.h"
+#include "core/base/array.h"
 #include "core/system/process.h"
 #include "core/naming/process_names.h"
 #include "output/metrics.h"
 
-/* No process has such a number: the kernel's limit is 4194304. */
-#define NOBODY 0x70000000u
+/* No process has this or a higher number: the kernel's limit is 4194304. */
+#define NO_PID 0x70000000u
 
 static struct process_names *opened(void)
 {
@@ -38,16 +39,16 @@ static void test_put(void **state)
 	struct process_names *n = opened();
 
 	(void)state;
-	put(n, NOBODY, 5, "fio");
-	assert_string_equal(process_names_get(n, NOBODY, 5), "fio");
-	put(n, NOBODY, 5, "fifteen chars..");
-	assert_string_equal(process_names_get(n, NOBODY, 5), "fifteen chars..");
-	put(n, NOBODY, 5, "a\n\x1b\xff"); /* as the kernel has it */
-	assert_string_equal(process_names_get(n, NOBODY, 5), "a\n\x1b\xff");
-	put(n, NOBODY, 5, "sixteen, no end.");
-	assert_string_equal(process_names_get(n, NOBODY, 5), "sixteen, no end");
-	put(n, NOBODY, 5, ""); /* a name, too */
-	assert_string_equal(process_names_get(n, NOBODY, 5), "");
+	put(n, NO_PID, 5, "fio");
+	assert_string_equal(process_names_get(n, NO_PID, 5), "fio");
+	put(n, NO_PID, 5, "fifteen chars..");
+	assert_string_equal(process_names_get(n, NO_PID, 5), "fifteen chars..");
+	put(n, NO_PID, 5, "a\n\x1b\xff"); /* as the kernel has it */
+	assert_string_equal(process_names_get(n, NO_PID, 5), "a\n\x1b\xff");
+	put(n, NO_PID, 5, "sixteen, no end.");
+	assert_string_equal(process_names_get(n, NO_PID, 5), "sixteen, no end");
+	put(n, NO_PID, 5, ""); /* a name, too */
+	assert_string_equal(process_names_get(n, NO_PID, 5), "");
 	assert_int_equal(process_names_lost(n), 0);
 	process_names_free(n);
 	process_names_free(NULL);
@@ -56,21 +57,21 @@ static void test_put(void **state)
 /* A process that calls itself as rows of iotrace's own are called is none of these. */
 static void test_own_names(void **state)
 {
-	static const char *const own[] = { METRICS_OTHER,    KEYS_UNKNOWN,	 TOP_OTHERS,
-					   TABLE_LOST_STACK, TABLE_LOST_PROCESS, "?" };
+	static const char *const own[] = { METRICS_OTHER,   KEYS_UNKNOWN,	TOP_OTHERS,
+					   STACK_TREE_LOST, TABLE_LOST_PROCESS, "?" };
 	struct process_names *n = opened();
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
-		put(n, NOBODY, 5, own[i]);
-		assert_string_not_equal(process_names_get(n, NOBODY, 5), own[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++) {
+		put(n, NO_PID, 5, own[i]);
+		assert_string_not_equal(process_names_get(n, NO_PID, 5), own[i]);
 	}
-	put(n, NOBODY, 5, "(other)");
-	assert_string_equal(process_names_get(n, NOBODY, 5), "\\x28other)");
-	put(n, NOBODY, 5, "[lost stack]");
-	assert_string_equal(process_names_get(n, NOBODY, 5), "\\x5blost stack]");
-	put(n, NOBODY, 5, "(others)");
-	assert_string_equal(process_names_get(n, NOBODY, 5), "(others)");
+	put(n, NO_PID, 5, "(other)");
+	assert_string_equal(process_names_get(n, NO_PID, 5), "\\x28other)");
+	put(n, NO_PID, 5, "[lost stack]");
+	assert_string_equal(process_names_get(n, NO_PID, 5), "\\x5blost stack]");
+	put(n, NO_PID, 5, "(others)");
+	assert_string_equal(process_names_get(n, NO_PID, 5), "(others)");
 	process_names_free(n);
 }
 
@@ -79,13 +80,13 @@ static void test_unknown(void **state)
 	struct process_names *n = opened();
 
 	(void)state;
-	assert_string_equal(process_names_get(n, NOBODY, 1), "?");
-	assert_string_equal(process_names_get(n, NOBODY + 1, 1), "?");
+	assert_string_equal(process_names_get(n, NO_PID, 1), "?");
+	assert_string_equal(process_names_get(n, NO_PID + 1, 1), "?");
 	assert_string_equal(process_names_get(n, UINT32_MAX, UINT64_MAX), "?");
 	/* learnt later */
-	put(n, NOBODY, 1, "late");
-	assert_string_equal(process_names_get(n, NOBODY, 1), "late");
-	assert_string_equal(process_names_get(n, NOBODY + 1, 1), "?");
+	put(n, NO_PID, 1, "late");
+	assert_string_equal(process_names_get(n, NO_PID, 1), "late");
+	assert_string_equal(process_names_get(n, NO_PID + 1, 1), "?");
 	process_names_free(n);
 }
 
@@ -97,15 +98,15 @@ static void test_lost(void **state)
 	(void)state;
 	assert_int_equal(process_names_lost(n), 0);
 	for (int i = 0; i < 3; i++) {
-		process_names_get(n, NOBODY, 1);
-		process_names_get(n, NOBODY, 2);
-		process_names_get(n, NOBODY + 1, 1);
+		process_names_get(n, NO_PID, 1);
+		process_names_get(n, NO_PID, 2);
+		process_names_get(n, NO_PID + 1, 1);
 	}
 	assert_int_equal(process_names_lost(n), 3);
 	assert_int_equal(process_names_lost(n), 0);
-	process_names_get(n, NOBODY, 1);
-	put(n, NOBODY, 2, "known");
-	process_names_get(n, NOBODY, 2);
+	process_names_get(n, NO_PID, 1);
+	put(n, NO_PID, 2, "known");
+	process_names_get(n, NO_PID, 2);
 	assert_int_equal(process_names_lost(n), 1);
 	process_names_free(n);
 }
@@ -116,13 +117,13 @@ static void test_number_used_again(void **state)
 	struct process_names *n = opened();
 
 	(void)state;
-	put(n, NOBODY, 1000, "first");
-	put(n, NOBODY, 1001, "second");
-	put(n, NOBODY, 1000ull << 32, "third");
-	assert_string_equal(process_names_get(n, NOBODY, 1000), "first");
-	assert_string_equal(process_names_get(n, NOBODY, 1001), "second");
-	assert_string_equal(process_names_get(n, NOBODY, 1000ull << 32), "third");
-	assert_string_equal(process_names_get(n, NOBODY, 999), "?");
+	put(n, NO_PID, 1000, "first");
+	put(n, NO_PID, 1001, "second");
+	put(n, NO_PID, 1000ull << 32, "third");
+	assert_string_equal(process_names_get(n, NO_PID, 1000), "first");
+	assert_string_equal(process_names_get(n, NO_PID, 1001), "second");
+	assert_string_equal(process_names_get(n, NO_PID, 1000ull << 32), "third");
+	assert_string_equal(process_names_get(n, NO_PID, 999), "?");
 	process_names_free(n);
 }
 
@@ -156,7 +157,7 @@ static void test_proc(void **state)
 	process_names_free(n);
 }
 
-/* A real process that is there at first and gone later. */
+/* The name of a process stays known after its exit. */
 static void test_proc_exited(void **state)
 {
 	struct process_names *n = opened();
@@ -187,21 +188,21 @@ static void test_proc_exited(void **state)
 	close(ready[0]);
 	close(ready[1]);
 	assert_string_equal(process_names_get(n, child, process.start_ns), "short-lived");
-	assert_true(process_read(NOBODY, &process) < 0);
+	assert_true(process_read(NO_PID, &process) < 0);
 	process_names_free(n);
 }
 
-/* What was handed out stays, however many come after. */
+/* A returned name stays valid, however many are added. */
 static void test_names_stay(void **state)
 {
 	struct process_names *n = opened();
 	const char *first;
 
 	(void)state;
-	put(n, NOBODY, 1, "first");
-	first = process_names_get(n, NOBODY, 1);
+	put(n, NO_PID, 1, "first");
+	first = process_names_get(n, NO_PID, 1);
 	for (uint32_t i = 1; i < 1000; i++)
-		put(n, NOBODY + i, 1, "other");
+		put(n, NO_PID + i, 1, "other");
 	assert_string_equal(first, "first");
 	process_names_free(n);
 }
@@ -209,7 +210,7 @@ static void test_names_stay(void **state)
 static void fill(struct process_names *n, uint32_t first, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
-		put(n, NOBODY + first + i, 1, "one of many");
+		put(n, NO_PID + first + i, 1, "one of many");
 }
 
 /* A name that was not asked for during 65536 others is dropped. */
@@ -221,21 +222,21 @@ static void test_forget_when_many(void **state)
 	fill(n, 0, 65535);
 	process_names_forget(n);
 	process_names_forget(n);
-	assert_string_equal(process_names_get(n, NOBODY, 1), "one of many");
-	put(n, NOBODY + 65535, 1, "the last");
+	assert_string_equal(process_names_get(n, NO_PID, 1), "one of many");
+	put(n, NO_PID + 65535, 1, "the last");
 	process_names_forget(n); /* all are old now */
-	assert_string_equal(process_names_get(n, NOBODY + 1, 1), "one of many");
+	assert_string_equal(process_names_get(n, NO_PID + 1, 1), "one of many");
 	fill(n, 65536, 65534);
 	process_names_forget(n); /* one less: one was wanted */
-	assert_string_equal(process_names_get(n, NOBODY + 65535, 1), "the last");
+	assert_string_equal(process_names_get(n, NO_PID + 65535, 1), "the last");
 	process_names_forget(n);
-	assert_string_equal(process_names_get(n, NOBODY, 1), "?");
-	assert_string_equal(process_names_get(n, NOBODY + 1, 1), "one of many");
-	assert_string_equal(process_names_get(n, NOBODY + 65535, 1), "the last");
+	assert_string_equal(process_names_get(n, NO_PID, 1), "?");
+	assert_string_equal(process_names_get(n, NO_PID + 1, 1), "one of many");
+	assert_string_equal(process_names_get(n, NO_PID + 65535, 1), "the last");
 	/* and on from there */
-	put(n, NOBODY, 1, "again");
+	put(n, NO_PID, 1, "again");
 	process_names_forget(n);
-	assert_string_equal(process_names_get(n, NOBODY, 1), "again");
+	assert_string_equal(process_names_get(n, NO_PID, 1), "again");
 	process_names_free(n);
 }
 

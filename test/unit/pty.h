@@ -43,7 +43,7 @@ static inline void pty_open(struct pty *p, unsigned short lines, unsigned short 
 	assert_non_null(p->out);
 }
 
-/* What was written since the last time. */
+/* Output since the last call. */
 static inline const char *pty_read(struct pty *p)
 {
 	ssize_t n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Recordings: what was written comes back and renders to the same bytes; what is cut off or changed
- * is told, wherever that was. */
+/* Recordings: a recording is read back and renders to the same bytes.  If it is cut off or changed,
+ * wherever that is, the reader reports it. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,14 +10,14 @@
 
 #include <cmocka.h>
 
-#include "core/base/framed_file.h"
-#include "output/frames.h"
+#include "core/base/array.h"
+#include "output/framed_file.h"
+#include "core/base/frames.h"
 #include "output/hist.h"
 #include "output/recording.h"
 #include "output/recording_internal.h"
 #include "test/unit/formats.h"
-
-#define N(array) (sizeof(array) / sizeof((array)[0]))
+#include "test/unit/hist_add.h"
 
 /* ---- what is recorded ---- */
 
@@ -47,7 +47,7 @@ static const struct column columns[] = {
 	{ NULL, "HIDDEN", COLUMN_U32, ROLE_LABEL, "", "g", AT(hidden), 4, false, cell_hidden },
 	{ "hidden", NULL, COLUMN_U32, ROLE_STATE, "", "h", AT(hidden), 4, false, NULL },
 };
-static const struct schema schema = { columns, N(columns), sizeof(struct row) };
+static const struct schema schema = { columns, ARRAY_SIZE(columns), sizeof(struct row) };
 
 struct other_row {
 	const char *name;
@@ -60,7 +60,7 @@ static const struct column other_columns[] = {
 	{ "n", "N", COLUMN_U64, ROLE_COUNTER, "", "b", offsetof(struct other_row, n), 4, false,
 	  NULL },
 };
-static const struct schema other_schema = { other_columns, N(other_columns),
+static const struct schema other_schema = { other_columns, ARRAY_SIZE(other_columns),
 					    sizeof(struct other_row) };
 
 static const struct recording_table tables[] = { { "rows", &schema }, { "others", &other_schema } };
@@ -82,9 +82,10 @@ static const struct meta_hook hooks[] = {
 static const char *const notes[] = { "one", "\xc3\xb6" };
 static const struct recording_setting settings[] = { { "sort", 2 }, { "ns", UINT64_MAX } };
 static const struct recording_head head = {
-	{ "0.1.0", "6.1.0", "test", hooks, N(hooks), notes, N(notes) },
+	{ "0.1.0", "6.1.0", "test", "here", "b-1", "iotrace test -x", hooks, ARRAY_SIZE(hooks),
+	  notes, ARRAY_SIZE(notes) },
 	settings,
-	N(settings),
+	ARRAY_SIZE(settings),
 };
 static const struct loss losses[] = { { "no_start", "without a start", 3 },
 				      { "none", "none", 0 },
@@ -100,7 +101,7 @@ static const struct row rows[] = {
 static const struct other_row other_rows[] = { { "main", 300 } };
 
 static const struct recording_interval intervals[] = {
-	{ { 1700000000000000001ull, 1700000001000000000ull, losses, N(losses) },
+	{ { 1700000000000000001ull, 1700000001000000000ull, losses, ARRAY_SIZE(losses) },
 	  -12600,
 	  false,
 	  "0.01 0.02",
@@ -139,7 +140,7 @@ static struct bytes record(size_t n, bool whole)
 	FILE *file = open_memstream(&out.data, &out.size);
 
 	assert_int_equal(recorder_open(file, &r), 0);
-	assert_int_equal(recorder_head(r, &head, tables, N(tables)), 0);
+	assert_int_equal(recorder_head(r, &head, tables, ARRAY_SIZE(tables)), 0);
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(recorder_interval(r, &intervals[i]), 0);
 	if (whole)
@@ -153,7 +154,7 @@ static struct bytes record(size_t n, bool whole)
 static void render(FILE *to, const struct recording_interval *in)
 {
 	for (int format = FORMAT_TEXT; format <= FORMAT_CSV; format++)
-		for (size_t i = 0; i < N(tables); i++)
+		for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
 			render_interval((enum format)format, to, &in->interval, tables[i].schema,
 					in->tables[i].rows, in->tables[i].n);
 	render_losses(to, &in->interval);
@@ -176,7 +177,7 @@ static struct bytes replay(const char *data, size_t size, int *result, struct er
 		for (int format = FORMAT_TEXT; format <= FORMAT_CSV; format++)
 			render_meta((enum format)format, to, &recording_reader_head(p)->meta,
 				    &schema);
-		r = recording_reader_bind(p, tables, N(tables), err);
+		r = recording_reader_bind(p, tables, ARRAY_SIZE(tables), err);
 	}
 	while (!r && (r = recording_reader_next(p, &in, err)) > 0) {
 		render(to, &in);
@@ -233,6 +234,9 @@ static void test_settings(void **state)
 	assert_int_equal(recording_reader_setting(p, "sort", 9), 2);
 	assert_int_equal(recording_reader_setting(p, "ns", 9), UINT64_MAX);
 	assert_int_equal(recording_reader_setting(p, "other", 9), 9);
+	assert_string_equal(recording_reader_head(p)->meta.host, "here");
+	assert_string_equal(recording_reader_head(p)->meta.boot, "b-1");
+	assert_string_equal(recording_reader_head(p)->meta.command, "iotrace test -x");
 	assert_int_equal(recording_reader_head(p)->meta.n_notes, 2);
 	assert_string_equal(recording_reader_head(p)->meta.hooks[1].reason, "no \"kprobes\"\n");
 	recording_reader_close(p);
@@ -254,7 +258,7 @@ static void test_values(void **state)
 
 	(void)state;
 	assert_int_equal(recording_reader_open(from, "FILE", &p, &err), 0);
-	assert_int_equal(recording_reader_bind(p, tables, N(tables), &err), 0);
+	assert_int_equal(recording_reader_bind(p, tables, ARRAY_SIZE(tables), &err), 0);
 	assert_int_equal(recording_reader_next(p, &in, &err), 1);
 	got = in.tables[0].rows;
 	assert_memory_equal(got[0].hist, &hist, sizeof(hist));
@@ -265,50 +269,13 @@ static void test_values(void **state)
 		last_a = name;
 	while ((name = frames_next(&b)))
 		last_b = name;
-	/* output/frames.h: the same name is the same pointer */
+	/* core/base/frames.h: the same name is the same pointer */
 	assert_string_equal(last_a, "main");
 	assert_ptr_equal(last_a, last_b);
 	assert_int_equal(recording_reader_next(p, &in, &err), 0);
 	recording_reader_close(p);
 	fclose(from);
 	free(file.data);
-}
-
-/* What is kept is there when the reader is not any more. */
-static void test_kept(void **state)
-{
-	struct bytes file = record(3, true), want, got;
-	FILE *from = fmemopen(file.data, file.size, "r"), *to;
-	struct recording_kept kept[3];
-	struct recording_interval in;
-	struct recording_reader *p;
-	struct error err;
-
-	(void)state;
-	assert_int_equal(recording_reader_open(from, "FILE", &p, &err), 0);
-	assert_int_equal(recording_reader_bind(p, tables, N(tables), &err), 0);
-	for (size_t i = 0; i < 3; i++) {
-		assert_int_equal(recording_reader_next(p, &in, &err), 1);
-		recording_keep(&in, &kept[i]);
-		assert_true(kept[i].memory >= in.tables[0].n * sizeof(struct row));
-	}
-	assert_int_equal(recording_reader_next(p, &in, &err), 0);
-	recording_reader_close(p);
-	fclose(from);
-	free(file.data);
-	to = open_memstream(&want.data, &want.size);
-	for (size_t i = 0; i < 3; i++)
-		render(to, &intervals[i]);
-	fclose(to);
-	to = open_memstream(&got.data, &got.size);
-	for (size_t i = 0; i < 3; i++) {
-		render(to, &kept[i].in);
-		recording_kept_free(&kept[i]);
-	}
-	fclose(to);
-	assert_string_equal(got.data, want.data);
-	free(got.data);
-	free(want.data);
 }
 
 /* Wherever it is truncated, that is reported, and the intervals before are complete. */
@@ -329,7 +296,7 @@ static void test_truncation(void **state)
 
 			for (const char *at = got.data; (at = strstr(at, "\"start\"")); at++)
 				n++;
-			want = expected(n / N(tables));
+			want = expected(n / ARRAY_SIZE(tables));
 			assert_string_equal(got.data, want.data);
 			free(want.data);
 		}
@@ -463,7 +430,7 @@ static void test_nonsense(void **state)
 	struct forge f;
 
 	(void)state;
-	for (size_t i = 0; i < N(bad); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		forge_begin(&f);
 		assert_int_equal(framed_put(&f.out, RECORDING_ROWS, bad[i].data, bad[i].size), 0);
 		forge_end(&f, "is damaged");
@@ -514,8 +481,8 @@ static void test_memory(void **state)
 /* A column that became another type. */
 static void test_other_type(void **state)
 {
-	struct column changed[N(columns)];
-	const struct schema other = { changed, N(columns), sizeof(struct row) };
+	struct column changed[ARRAY_SIZE(columns)];
+	const struct schema other = { changed, ARRAY_SIZE(columns), sizeof(struct row) };
 	const struct recording_table bound = { "rows", &other };
 	struct bytes file = record(1, true);
 	FILE *from = fmemopen(file.data, file.size, "r");
@@ -563,14 +530,14 @@ static struct written write_and_open(const struct recording_interval *in)
 
 	w.stream = open_memstream(&w.file.data, &w.file.size);
 	assert_int_equal(recorder_open(w.stream, &r), 0);
-	assert_int_equal(recorder_head(r, &head, tables, N(tables)), 0);
+	assert_int_equal(recorder_head(r, &head, tables, ARRAY_SIZE(tables)), 0);
 	assert_int_equal(recorder_interval(r, in), 0);
 	assert_int_equal(recorder_end(r), 0);
 	recorder_close(r);
 	fclose(w.stream);
 	w.stream = fmemopen(w.file.data, w.file.size, "r");
 	assert_int_equal(recording_reader_open(w.stream, "FILE", &w.reader, &err), 0);
-	assert_int_equal(recording_reader_bind(w.reader, tables, N(tables), &err), 0);
+	assert_int_equal(recording_reader_bind(w.reader, tables, ARRAY_SIZE(tables), &err), 0);
 	return w;
 }
 
@@ -614,7 +581,7 @@ static void test_many_rows(void **state)
 	free(many);
 }
 
-/* Of a long name no more is read than any output has, and what comes behind it. */
+/* A long name is read only up to the length that outputs show; then the next name is read. */
 static void test_long_name(void **state)
 {
 	enum { LONG = 100000, READ = 16400 };
@@ -646,7 +613,7 @@ static void test_full_disk(void **state)
 	if (!full)
 		skip();
 	assert_int_equal(recorder_open(full, &r), 0);
-	assert_int_equal(recorder_head(r, &head, tables, N(tables)), -ENOSPC);
+	assert_int_equal(recorder_head(r, &head, tables, ARRAY_SIZE(tables)), -ENOSPC);
 	recorder_close(r);
 	fclose(full);
 }
@@ -654,13 +621,13 @@ static void test_full_disk(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_settings),
-		cmocka_unit_test(test_values),	     cmocka_unit_test(test_kept),
-		cmocka_unit_test(test_truncation),   cmocka_unit_test(test_killed),
-		cmocka_unit_test(test_flipped_bits), cmocka_unit_test(test_foreign),
-		cmocka_unit_test(test_nonsense),     cmocka_unit_test(test_memory),
-		cmocka_unit_test(test_other_type),   cmocka_unit_test(test_many_rows),
-		cmocka_unit_test(test_long_name),    cmocka_unit_test(test_full_disk),
+		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_settings),
+		cmocka_unit_test(test_values),	   cmocka_unit_test(test_truncation),
+		cmocka_unit_test(test_killed),	   cmocka_unit_test(test_flipped_bits),
+		cmocka_unit_test(test_foreign),	   cmocka_unit_test(test_nonsense),
+		cmocka_unit_test(test_memory),	   cmocka_unit_test(test_other_type),
+		cmocka_unit_test(test_many_rows),  cmocka_unit_test(test_long_name),
+		cmocka_unit_test(test_full_disk),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);

@@ -84,8 +84,8 @@ static void utf8_controls_are_escaped(void **state)
 	assert_escapes("\033[31m", "\\x1b[31m");
 }
 
-/* Format characters and separators of lines: the first and the last of each range, and what stands
- * beside it. */
+/* Format characters and line separators: the first and the last of each range, and the characters
+ * before and after it. */
 static void format_characters_are_escaped(void **state)
 {
 	(void)state;

@@ -15,9 +15,11 @@
 #include <cmocka.h>
 
 #include "output/hist.h"
-#include "output/frames.h"
+#include "core/base/frames.h"
 #include "output/render.h"
 #include "test/unit/formats.h"
+#include "core/base/array.h"
+#include "test/unit/hist_add.h"
 
 struct row {
 	uint32_t pid;
@@ -54,8 +56,7 @@ static const struct column columns[] = {
 	{ "slots", "Slots", COLUMN_HIST, ROLE_HISTOGRAM, "ns", "latency",
 	  offsetof(struct row, slots), 0, false, NULL },
 };
-static const struct schema schema = { columns, sizeof(columns) / sizeof(columns[0]),
-				      sizeof(struct row) };
+static const struct schema schema = { columns, ARRAY_SIZE(columns), sizeof(struct row) };
 
 static const struct meta_hook hooks[] = {
 	{ "issue", "tp_btf", "block_rq_issue", NULL },
@@ -63,7 +64,7 @@ static const struct meta_hook hooks[] = {
 	{ "submit", "kprobe", "submit_bio", NULL },
 	{ "complete", "raw_tp", "block_rq_complete", "no BTF" },
 };
-static const struct meta meta = { "0.1.0", "6.1.0-49-amd64", "top", hooks, 4 };
+static const struct meta meta = { "0.1.0", "6.1.0-49-amd64", "top", .hooks = hooks, .n_hooks = 4 };
 
 static const struct loss losses[] = {
 	{ "no_start", "completions without a start (100% \"lost\")", 3 },
@@ -118,7 +119,7 @@ static void json_meta_line(void **state)
 	assert_int_equal(render_meta(FORMAT_JSON, capture(&c), &meta, &schema), 0);
 	assert_wrote(
 	    &c,
-	    "{\"type\":\"meta\",\"version\":\"0.1.0\",\"kernel\":\"6.1.0-49-amd64\",\"subcommand\":\"top\","
+	    "{\"type\":\"meta\",\"schema\":1,\"version\":\"0.1.0\",\"kernel\":\"6.1.0-49-amd64\",\"subcommand\":\"top\","
 	    "\"hooks\":["
 	    "{\"event\":\"issue\",\"kind\":\"tp_btf\",\"target\":\"block_rq_issue\"},"
 	    "{\"event\":\"submit\",\"kind\":\"kprobe\",\"target\":\"submit_bio\"}],"
@@ -145,9 +146,10 @@ static void json_meta_without_hooks(void **state)
 
 	(void)state;
 	assert_int_equal(render_meta(FORMAT_JSON, capture(&c), &bare, &none), 0);
-	assert_wrote(&c,
-		     "{\"type\":\"meta\",\"version\":\"1\",\"kernel\":\"2\",\"subcommand\":\"kvm\","
-		     "\"hooks\":[],\"passed_over\":[],\"columns\":[]}\n");
+	assert_wrote(
+	    &c,
+	    "{\"type\":\"meta\",\"schema\":1,\"version\":\"1\",\"kernel\":\"2\",\"subcommand\":\"kvm\","
+	    "\"hooks\":[],\"passed_over\":[],\"columns\":[]}\n");
 }
 
 static void json_rows(void **state)
@@ -230,7 +232,7 @@ static void csv_quotes_only_where_needed(void **state)
 	size_t i;
 
 	(void)state;
-	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct row row = { .comm = cases[i].text };
 		char want[128];
 
@@ -241,8 +243,8 @@ static void csv_quotes_only_where_needed(void **state)
 	}
 }
 
-/* What would drive a terminal does not reach one: neither a control character, nor the new line of
- * a name, which would make a row of its own. */
+/* Control characters do not reach a terminal, nor does a newline in a name, which would make
+ * another row. */
 static void assert_on_a_terminal(enum format format, const char *want)
 {
 	static const struct schema one = { columns + 1, 1, sizeof(struct row) };
@@ -364,7 +366,7 @@ static void assert_name(char name[], size_t length, size_t shown, enum format fo
 	free(want);
 }
 
-/* What somebody calls himself may be of any length: all of a path for programs, less for people. */
+/* Names are cut: to the length of a path in output for programs, to less in output for people. */
 static void long_strings_are_cut(void **state)
 {
 	char name[5001];
@@ -462,7 +464,7 @@ static void json_strings(void **state)
 	assert_json_string("\\xff", "\\\\xff");
 }
 
-/* A byte that is not UTF-8 and the text of its escape are told apart. */
+/* A byte that is not UTF-8 and the literal text of its escape give different strings. */
 static void json_strings_that_are_not_utf8(void **state)
 {
 	(void)state;
@@ -496,6 +498,24 @@ static void json_frames_that_are_not_utf8(void **state)
 	assert_wrote(&c, "{\"type\":\"interval\",\"start\":0.999999999,\"end\":1.000000000,"
 			 "\"rows\":[{\"user\":[\"a\\\\b\",\"c\"]},{\"user\":[\"a\\\\x5cb\","
 			 "\"\\\\xff\"],\"escaped\":[\"user\"]}],\"losses\":{}}\n");
+}
+
+static void worries(void **state)
+{
+	char text[RENDER_WORRY_SIZE];
+
+	(void)state;
+	assert_string_equal(render_worry(1, 1000000000, text),
+			    "1 of 1,000,000,000 events (less than 0.01%): too few to matter");
+	assert_string_equal(render_worry(422, 1234567, text),
+			    "422 of 1,234,567 events (0.03%): too few to matter");
+	assert_string_equal(render_worry(1, 999, text),
+			    "1 of 999 events (0.10%): figures may be off by as much");
+	assert_string_equal(render_worry(1, 100, text),
+			    "1 of 100 events (1.00%): do not trust the figures");
+	assert_string_equal(
+	    render_worry(UINT64_MAX, 1, text),
+	    "18,446,744,073,709,551,615 of 1 events (100.00%): do not trust the figures");
 }
 
 static void losses_footer(void **state)
@@ -626,6 +646,7 @@ int main(void)
 		cmocka_unit_test(long_strings_are_cut_in_json),
 		cmocka_unit_test(what_a_cell_says_is_escaped),
 		cmocka_unit_test(losses_footer),
+		cmocka_unit_test(worries),
 		cmocka_unit_test(a_full_disk_is_reported),
 		cmocka_unit_test(a_closed_pipe_is_reported),
 		cmocka_unit_test(intervals_are_flushed),

@@ -12,8 +12,7 @@
 #include "output/renderer.h"
 #include "test/unit/capture.h"
 #include "test/unit/pty.h"
-
-#define N(a) (sizeof(a) / sizeof((a)[0]))
+#include "core/base/array.h"
 
 struct row {
 	const char *name;
@@ -26,20 +25,20 @@ static const struct column columns[] = {
 	{ "count", "N", COLUMN_U64, ROLE_COUNTER, "", "how many", offsetof(struct row, count), 3,
 	  false, NULL },
 };
-static const struct schema schema = { columns, N(columns), sizeof(struct row) };
+static const struct schema schema = { columns, ARRAY_SIZE(columns), sizeof(struct row) };
 static const struct recording_table table = { "rows", &schema };
 static const struct recording_head recorded = { .meta = { "1", "6.1", "top" } };
 static const struct render_head head = { &recorded, &table, 1, &schema };
 static const struct loss losses[] = { { "full", "rows", 2 }, { "late", "more", 0 } };
 static const struct row rows[] = { { "a", 1 }, { "b", 2 }, { "c", 3 } };
 static const struct recording_interval drained = {
-	.interval = { 1000000000, 2000000000, losses, N(losses) },
+	.interval = { 1000000000, 2000000000, losses, ARRAY_SIZE(losses) },
 	.text = "said",
 	.last = true,
-	.tables = { { rows, N(rows) } },
+	.tables = { { rows, ARRAY_SIZE(rows) } },
 };
 static const struct render_interval shown = {
-	{ 1000000000, 2000000000, losses, N(losses) }, &drained, &schema, rows, 2
+	{ 1000000000, 2000000000, losses, ARRAY_SIZE(losses) }, &drained, &schema, rows, 2
 };
 
 /* All of a run, of one interval: what goes to the stream; standard error is in @c. */
@@ -86,7 +85,7 @@ static void test_formats(void **state)
 		LOST);
 	runs_as(
 	    renderer_of(FORMAT_JSON, NULL),
-	    "{\"type\":\"meta\",\"version\":\"1\",\"kernel\":\"6.1\",\"subcommand\":\"top\","
+	    "{\"type\":\"meta\",\"schema\":1,\"version\":\"1\",\"kernel\":\"6.1\",\"subcommand\":\"top\","
 	    "\"hooks\":[],\"passed_over\":[],\"columns\":["
 	    "{\"key\":\"name\",\"unit\":\"\",\"role\":\"label\",\"meaning\":\"who\"},"
 	    "{\"key\":\"count\",\"unit\":\"\",\"role\":\"counter\",\"meaning\":\"how many\"}]}\n"
@@ -233,7 +232,7 @@ static int refuse(void *ctx, const struct render_interval *in, FILE *stream, str
 static void test_widths(void **state)
 {
 	static const struct row wide[] = { { "a long name", 1 } };
-	size_t widths[N(columns)] = { 0 };
+	size_t widths[ARRAY_SIZE(columns)] = { 0 };
 	const struct text_view kept = { .widths = widths };
 	struct render_interval in = shown;
 	struct renderer r = renderer_of(FORMAT_TEXT, NULL);

@@ -21,17 +21,16 @@
 
 #include <cmocka.h>
 
-#include "cmd/report.h"
-#include "cmd/run.h"
+#include "cmd/cli/report.h"
+#include "cmd/engine/run.h"
+#include "core/base/array.h"
 #include "core/base/clock.h"
 #include "output/render.h"
 
 #include "test/unit/capture.h"
 #include "test/unit/fake_clock.h"
 
-#define MS	 1000000ull
-#define N(array) (sizeof(array) / sizeof((array)[0]))
-
+#define MS 1000000ull
 /* A COMMAND that ends on demand. */
 struct held_command {
 	int ends[2]; /* of a pipe */
@@ -82,7 +81,7 @@ struct outputs {
 	uint64_t spend_ns; /* what an output takes */
 };
 
-/* As the terminal sends it: to ourselves, anything may be sent. */
+/* A signal as the terminal sends it (SI_KERNEL): a process may send itself any siginfo. */
 static void send_key(int signo)
 {
 	siginfo_t info = { 0 };
@@ -97,7 +96,7 @@ static int emit(void *ctx, bool last, struct error *err)
 {
 	struct outputs *o = ctx;
 
-	if (o->n == sizeof(o->last) / sizeof(o->last[0]))
+	if (o->n == ARRAY_SIZE(o->last))
 		return error_set(err, STATUS_FAILED, -E2BIG, "it does not end");
 	o->last[o->n++] = last;
 	fake_clock_spend(o->spend_ns);
@@ -144,7 +143,7 @@ static int set_up(void **state)
 {
 	(void)state;
 	child_set_signal(SIGPIPE, SIG_IGN); /* as main() does */
-	for (size_t i = 0; i < N(ends_a_run); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(ends_a_run); i++)
 		signal(ends_a_run[i], SIG_DFL);
 	return sigprocmask(SIG_SETMASK, NULL, &mask_before);
 }
@@ -169,7 +168,7 @@ static int tear_down(void **state)
 	alarm(0);
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGALRM, SIG_DFL);
-	for (size_t i = 0; i < N(ends_a_run); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(ends_a_run); i++)
 		signal(ends_a_run[i], SIG_DFL);
 	return sigprocmask(SIG_SETMASK, &mask_before, NULL);
 }
@@ -230,7 +229,7 @@ static void test_signal_gives_a_last_output(void **state)
 	const struct args args = { .interval_ns = 10 * MS };
 
 	(void)state;
-	for (size_t i = 0; i < 2 * N(ends_a_run); i++) {
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(ends_a_run); i++) {
 		struct outputs o = { .signal_at = 2, .signal = ends_a_run[i / 2], .as_key = i % 2 };
 
 		assert_int_equal(runs(&args, &o, ""), 0);
@@ -263,10 +262,10 @@ static void test_signals_inherited_as_ignored(void **state)
 	const struct args args = { .interval_ns = 10 * MS, .count = 9 };
 
 	(void)state;
-	for (size_t i = 0; i < N(signals); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
 		struct outputs o = { .signal_at = 1, .signal = signals[i] };
 
-		for (size_t k = 0; k < N(ends_a_run); k++)
+		for (size_t k = 0; k < ARRAY_SIZE(ends_a_run); k++)
 			signal(ends_a_run[k], SIG_IGN);
 		assert_int_equal(runs(&args, &o, ""), 0);
 		outputs_are(&o, 2);
@@ -534,7 +533,7 @@ static void test_command_status(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct outputs o = { 0 };
 
 		/* with no interval one output, when it has ended */
@@ -592,7 +591,7 @@ static void test_command_ends_before_count(void **state)
 	outputs_are(&o, 1);
 }
 
-/* It ends while an output is made. */
+/* COMMAND ends during an output. */
 static void test_command_ends_during_output(void **state)
 {
 	struct held_command command;
@@ -681,7 +680,7 @@ static void test_signal_is_passed_on(void **state)
 	static const int signals[] = { SIGTERM, SIGHUP, SIGINT };
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
 		struct outputs o = { .signal_at = 1, .signal = signals[i] };
 
 		assert_int_equal(
@@ -731,7 +730,7 @@ static void test_keys_between_outputs(void **state)
 	outputs_are(&o, 2);
 }
 
-/* What we ignore, COMMAND ignores. */
+/* COMMAND ignores the signals that iotrace ignores. */
 static void test_ignored_signal_with_command(void **state)
 {
 	struct held_command command;
@@ -753,7 +752,7 @@ static void test_command_gets_plain_signals(void **state)
 	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGPIPE };
 
 	(void)state;
-	for (size_t i = 0; i < N(names); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		struct outputs o = { 0 };
 		char script[64];
 
@@ -902,7 +901,7 @@ static int on_watched(void *ctx, short events, struct error *err)
 		w->outputs_at_last = w->o->n;
 	if (!w->leave)
 		assert_int_equal(read(w->ends[0], &key, 1), 1);
-	for (size_t i = 0; i < N(w->unwatch); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(w->unwatch); i++)
 		if (w->unwatch[i])
 			run_unwatch(w->run, w->unwatch[i]);
 	if (w->adds)
@@ -921,7 +920,7 @@ static void watch_pipe(struct watched *w, struct run *run)
 	assert_int_equal(run_watch(run, w->ends[0], POLLIN, on_watched, w, &err), 0);
 }
 
-/* What runs() does, with descriptors that are watched by now. */
+/* Like runs(), for a run that watches descriptors already. */
 static int loops(struct run *run, struct outputs *o)
 {
 	const struct run_emit output = { emit, collect, o };
@@ -960,7 +959,7 @@ static void test_slow_outputs(void **state)
 	}
 }
 
-/* Nor do keys keep outputs from being counted. */
+/* Outputs that keys ask for do not change the count of outputs. */
 static void test_keys_and_outputs(void **state)
 {
 	const struct args args = { .interval_ns = 10 * MS, .count = 3 };
@@ -998,7 +997,7 @@ static void test_asked_for(void **state)
 	close_watched(&key);
 }
 
-/* As many as there are, each is called once. */
+/* Each of 200 ready descriptors is called once. */
 static void test_many_descriptors(void **state)
 {
 	static struct watched many[200];
@@ -1010,7 +1009,7 @@ static void test_many_descriptors(void **state)
 	(void)state;
 	memset(many, 0, sizeof(many));
 	assert_int_equal(run_begin(&run, &args, NULL), 0);
-	for (size_t i = 0; i < N(many); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(many); i++) {
 		watch_pipe(&many[i], &run);
 		press_key(&many[i]);
 	}
@@ -1022,14 +1021,13 @@ static void test_many_descriptors(void **state)
 	assert_true(run_is_due(&run));
 	assert_int_equal(loops(&run, &o), 0);
 	outputs_are(&o, 1);
-	for (size_t i = 0; i < N(many); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(many); i++) {
 		assert_int_equal(many[i].called, i != 8);
 		close_watched(&many[i]);
 	}
 }
 
-/* In a callback descriptors come and go: those that are gone are not called, though they were
- * ready. */
+/* A callback adds and removes descriptors.  A removed one is not called, although it was ready. */
 static void test_watched_in_callback(void **state)
 {
 	const struct args args = { .interval_ns = 10 * MS, .count = 1 };
@@ -1041,7 +1039,7 @@ static void test_watched_in_callback(void **state)
 	assert_int_equal(run_begin(&run, &args, NULL), 0);
 	watch_pipe(&first, &run);
 	watch_pipe(&second, &run);
-	for (size_t i = 0; i < N(added); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(added); i++) {
 		open_watched(&added[i], &run);
 		press_key(&added[i]);
 		last->adds = &added[i];
@@ -1057,7 +1055,7 @@ static void test_watched_in_callback(void **state)
 	outputs_are(&o, 1);
 	assert_int_equal(first.called, 1);
 	assert_int_equal(second.called, 0);
-	for (size_t i = 0; i < N(added); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(added); i++) {
 		assert_int_equal(added[i].called, 1);
 		close_watched(&added[i]);
 	}
@@ -1108,8 +1106,8 @@ static void test_closed_descriptor(void **state)
 	assert_int_equal(o.n, 0);
 }
 
-/* Descriptors that are ready all the time do not put off what empties the kernel's maps. */
-static void test_collect_beside_keys(void **state)
+/* Descriptors that are always ready do not delay the draining of the kernel's maps. */
+static void test_collect_during_keys(void **state)
 {
 	const struct args args = { .interval_ns = 2400 * MS, .count = 1 };
 	struct outputs o = { 0 };
@@ -1164,7 +1162,7 @@ static void test_timers(void **state)
 		{ 3 * MS, 3 * MS, 4, 4, 12 * MS },
 	};
 	const struct args args = { .interval_ns = 10 * MS, .count = 10 };
-	struct ticker tickers[N(cases)] = { 0 };
+	struct ticker tickers[ARRAY_SIZE(cases)] = { 0 };
 	int before = dup(STDERR_FILENO), after;
 	struct outputs o = { 0 };
 	struct error err;
@@ -1173,7 +1171,7 @@ static void test_timers(void **state)
 	(void)state;
 	close(before);
 	assert_int_equal(run_begin(&run, &args, NULL), 0);
-	for (size_t i = 0; i < N(cases); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		tickers[i] = (struct ticker){ .run = &run, .unwatch_at = cases[i].unwatch_at };
 		tickers[i].fd = run_watch_timer(&run, cases[i].first, cases[i].every, on_tick,
 						&tickers[i], &err);
@@ -1181,7 +1179,7 @@ static void test_timers(void **state)
 	}
 	assert_int_equal(loops(&run, &o), 0);
 	outputs_are(&o, 10);
-	for (size_t i = 0; i < N(cases); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		assert_int_equal(tickers[i].called, cases[i].called);
 		assert_int_equal(tickers[i].last_ns, cases[i].last);
 	}
@@ -1190,8 +1188,8 @@ static void test_timers(void **state)
 	assert_int_equal(after, before);
 }
 
-/* What a timer missed while an output was made is one call. */
-static void test_timer_beside_slow_output(void **state)
+/* A timer that expired several times during an output is called once. */
+static void test_timer_during_slow_output(void **state)
 {
 	const struct args args = { .interval_ns = 100 * MS, .count = 3 };
 	struct ticker ticker = { 0 };
@@ -1234,7 +1232,7 @@ static void test_watched_signal(void **state)
 
 #define BLOCKED_BYTES (1 << 20) /* more than any pipe takes by itself */
 
-/* What the loop in a process of its own found; its standard output is a pipe. */
+/* Results of a loop that runs in a child process, whose standard output is a pipe. */
 struct found {
 	int status, asked;
 	bool stuck, stopped;
@@ -1313,7 +1311,7 @@ static void nap(int ms)
 	__real_poll(NULL, 0, ms);
 }
 
-/* It is in a write that does not end. */
+/* Waits until the process is blocked in write(). */
 static void wait_blocked(const struct found *f, pid_t pid)
 {
 	char path[64], line[64] = "";
@@ -1374,7 +1372,7 @@ static void test_stuck(void **state)
 	const struct args args = { .interval_ns = 10 * MS };
 
 	(void)state;
-	for (size_t i = 0; i < N(ends_a_run); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(ends_a_run); i++) {
 		/* nothing could be written, or a part of it: that write is tried again */
 		assert_int_equal(gets_stuck(&args, true, ends_a_run[i]).status, 0);
 		assert_int_equal(gets_stuck(&args, false, ends_a_run[i]).status, 0);
@@ -1453,9 +1451,8 @@ static void close_end(void *ctx)
 	close(*(const int *)ctx);
 }
 
-/* What the loop in a process of its own, whose standard output is a pipe or a socket, does when the
- * other end is closed at 50 ms, while there is nothing to be written.  @command, which may be NULL,
- * ends at 90 ms. */
+/* Runs the loop in a child process, whose standard output is a pipe or a socket.  The other end is
+ * closed at 50 ms, while there is nothing to write.  @command, which may be NULL, ends at 90 ms. */
 static struct found reader_leaves(const struct args *args, bool with_socket,
 				  struct held_command *command)
 {
@@ -1582,7 +1579,7 @@ static void kill_what_hangs(void)
 #define in_loop(test)	   cmocka_unit_test_setup_teardown(test, set_up_fake, tear_down)
 #define in_real_time(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-/* What the loop would wake for stays for the loop. */
+/* A check whether an output is due leaves events for the loop. */
 static void test_due(void **state)
 {
 	static const char *const argv[] = { "true", NULL };
@@ -1699,9 +1696,9 @@ int main(void)
 		in_loop(test_watched_in_callback),
 		in_loop(test_callback_fails),
 		in_loop(test_closed_descriptor),
-		in_loop(test_collect_beside_keys),
+		in_loop(test_collect_during_keys),
 		in_loop(test_timers),
-		in_loop(test_timer_beside_slow_output),
+		in_loop(test_timer_during_slow_output),
 		in_loop(test_watched_signal),
 		in_loop(test_full_stderr),
 		cmocka_unit_test(test_adapt),

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "cmd/screens.h"
+#include "cmd/engine/screens.h"
 
 /* An interval is its number, and weighs 10. */
 static size_t freed;

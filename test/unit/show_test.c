@@ -16,7 +16,8 @@
 
 #include <cmocka.h>
 
-#include "cmd/show.h"
+#include "cmd/engine/show.h"
+#include "test/unit/capture.h"
 
 struct row {
 	uint64_t io;
@@ -28,16 +29,18 @@ static const struct column column = {
 };
 static const struct schema schema = { &column, 1, sizeof(struct row) };
 
-static void prepare(void *ctx, struct show *show)
+static void tables(void *ctx, struct show *show)
 {
 	(void)ctx;
 	show->tables[0] = (struct recording_table){ "rows", &schema };
 	show->n_tables = 1;
 }
 
+static const struct tool_view view = { .tables = tables };
+
 static struct show show_of(const struct args *args)
 {
-	return (struct show){ .args = args, .subcommand = "example", .prepare = prepare };
+	return (struct show){ .args = args, .subcommand = "example", .view = &view };
 }
 
 static int output(struct show *show, uint64_t io, struct error *err)
@@ -76,7 +79,7 @@ static void assert_file(const char *path, const char *want)
 	unlink(path);
 }
 
-/* Several tools may run in one process: each has a file of its own, and nobody standard output. */
+/* Several tools may run in one process: each writes to its own file, none to standard output. */
 static void two_files(void **state)
 {
 	const struct args args[] = { { .format = FORMAT_CSV, .output = "a" },
@@ -103,7 +106,7 @@ static void two_files(void **state)
 	assert_file("b", "start,end,io\n1.000000000,2.000000000,8\n");
 }
 
-/* What the file holds stays until there is something to be shown, and then it is gone. */
+/* Old contents of the file stay until the first output, which replaces them. */
 static void old_contents(void **state)
 {
 	const struct args args = { .format = FORMAT_CSV, .output = "old" };
@@ -150,7 +153,7 @@ static void full_disk(void **state)
 	assert_int_equal(show_close(&show, STATUS_FAILED), STATUS_FAILED);
 }
 
-/* As of standard output: the end, and no error. */
+/* If the reader of -o is gone the run ends without an error, as with standard output. */
 static void reader_gone(void **state)
 {
 	const struct args args = { .format = FORMAT_CSV, .output = "fifo" };
@@ -171,12 +174,53 @@ static void reader_gone(void **state)
 	unlink("fifo");
 }
 
+/* The share of the losses that are events, once, at the end. */
+static void worry_of(uint64_t lost, const char *want)
+{
+	static const char *const not_events[] = { "bytes", NULL };
+	static const struct tool_view counts = { .tables = tables,
+						 .events = { "io" },
+						 .not_events = not_events };
+	const struct args args = { .format = FORMAT_CSV, .output = "losses" };
+	const struct loss losses[] = { { "full", "x", lost }, { "bytes", "y", 1000 } };
+	struct show show = show_of(&args);
+	struct error err = { .status = STATUS_OK };
+	struct capture c;
+
+	show.view = &counts;
+	assert_int_equal(show_open(&show, NULL, 0, NULL, 0, &err), 0);
+	assert_int_equal(show_start(&show, &err), 0);
+	capture_begin(&c, STDERR_FILENO);
+	for (int last = 0; last <= 1; last++) {
+		const struct row row = { 600 };
+		struct recording_interval in = { .interval = { 1000000000, 2000000000, losses, 2 },
+						 .tables[0] = { &row, 1 },
+						 .last = last };
+
+		assert_int_equal(show_output(&show, &in, &err), 0);
+	}
+	assert_string_equal(strstr(capture_end(&c), "iotrace: note: ") ?: "", want);
+	assert_int_equal(show_close(&show, 0), 0);
+	unlink("losses");
+}
+
+static void losses_are_compared(void **state)
+{
+	(void)state;
+	worry_of(0, "");
+	worry_of(5, "iotrace: note: lost 10 of 1,210 events (0.83%): figures may be off by as much "
+		    "(docs/TROUBLESHOOTING.md#iotrace-lost)\n");
+	worry_of(600,
+		 "iotrace: note: lost 1,200 of 2,400 events (50.00%): do not trust the figures "
+		 "(docs/TROUBLESHOOTING.md#iotrace-lost)\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(two_files),	    cmocka_unit_test(old_contents),
 		cmocka_unit_test(cannot_be_opened), cmocka_unit_test(full_disk),
-		cmocka_unit_test(reader_gone),
+		cmocka_unit_test(reader_gone),	    cmocka_unit_test(losses_are_compared),
 	};
 
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -13,6 +13,7 @@
 #include "cmd/slow/rows.h"
 #include "cmd/slow/summary.h"
 #include "pty.h"
+#include "core/base/array.h"
 
 /* ---- the summary ---- */
 
@@ -105,12 +106,12 @@ static void test_each_table_once(void **state)
 		      { "comm", "  by comm\n" } };
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct slow_summary s = { 0 };
 		by_keys keys;
 		char *text;
 
-		assert_int_equal(keys_parse(cases[i].keys, &keys, NULL), 0);
+		assert_int_equal(keys_parse(&keys, cases[i].keys, NULL), 0);
 		add(&s, keys, "/a", "dd", 1000);
 		text = print(&s, keys);
 		assert_int_equal(times_in(text, cases[i].title), 1);
@@ -144,14 +145,13 @@ static void test_fits_the_terminal(void **state)
 
 /* ---- a line ---- */
 
-static const char *cell(const char *key, const struct slow_row *row, char buf[64])
+static void text_of_bytes(uint64_t bytes, char buf[64])
 {
 	const struct schema *schema = &slow_schemas[0];
 
 	for (size_t i = 0; i < schema->n; i++)
-		if (strcmp(schema->columns[i].key, key) == 0)
-			schema->columns[i].cell(row, buf, 64);
-	return buf;
+		if (strcmp(schema->columns[i].key, "bytes") == 0)
+			schema->columns[i].text(bytes, buf, 64);
 }
 
 static void test_kbytes(void **state)
@@ -170,11 +170,52 @@ static void test_kbytes(void **state)
 	char buf[64];
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		const struct slow_row row = { .bytes = cases[i].bytes };
-
-		assert_string_equal(cell("bytes", &row, buf), cases[i].text);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		text_of_bytes(cases[i].bytes, buf);
+		assert_string_equal(buf, cases[i].text);
 	}
+}
+
+/* ---- compact records ---- */
+
+/* Records of several CPUs are mixed: the counter of lost records may be older than the last one. */
+static void test_lost(void **state)
+{
+	const uint32_t most = (1U << BLK_RECORD_LOST_BITS) - 1;
+	uint32_t last = 0;
+
+	(void)state;
+	assert_int_equal(blk_record_lost(&last, 0), 0);
+	assert_int_equal(blk_record_lost(&last, 5), 5);
+	assert_int_equal(blk_record_lost(&last, 3), 0);
+	assert_int_equal(blk_record_lost(&last, 5), 0);
+	assert_int_equal(blk_record_lost(&last, 7), 2);
+	last = most - 1;
+	assert_int_equal(blk_record_lost(&last, 3), 5);
+	assert_int_equal(last, 3);
+	assert_int_equal(blk_record_lost(&last, most), 0);
+	assert_int_equal(last, 3);
+}
+
+/* The largest parts of a compact record add up. */
+static void test_compact(void **state)
+{
+	const struct blk_owner owner = { .pid = 7, .known = 1 };
+	struct blk_record record = { .end_ns = 1, .owner = 2 * BLK_OWNERS - 1 };
+	struct slow_rows rows = { 0 };
+
+	(void)state;
+	for (uint32_t epoch = 0; epoch < 3; epoch++)
+		assert_int_equal(slow_rows_add_plain(&rows, &record, &owner, epoch, 0), 0);
+	record.admit_ns = record.queue_ns = record.device_ns = UINT32_MAX;
+	assert_int_equal(slow_rows_add_plain(&rows, &record, &owner, 2, 1), 0);
+	assert_int_equal(rows.n, 4);
+	assert_true(slow_rows_limit(&rows, 1) == 3ULL * UINT32_MAX);
+	slow_rows_clear(&rows, 2);
+	assert_int_equal(rows.n, 1);
+	slow_rows_clear(&rows, 3);
+	assert_int_equal(rows.n, 0);
+	slow_rows_free(&rows);
 }
 
 int main(void)
@@ -184,6 +225,8 @@ int main(void)
 		cmocka_unit_test(test_each_table_once),
 		cmocka_unit_test(test_fits_the_terminal),
 		cmocka_unit_test(test_kbytes),
+		cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_compact),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,8 @@
 #include "cmd/stack/options.h"
 #include "cmd/stack/paths.h"
 #include "cmd/stack/schema.h"
-#include "cmd/stack_table.h"
+#include "cmd/stack/table.h"
+#include "core/base/array.h"
 #include "core/base/clock.h"
 
 /* ---- options ---- */
@@ -52,7 +53,7 @@ static void test_direction(void **state)
 	struct stack_options o;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
 		assert_int_equal(parse(want[i].line, &o, NULL), 0);
 		assert_int_equal(o.reads, want[i].reads);
 		assert_int_equal(o.writes, want[i].writes);
@@ -99,19 +100,21 @@ static void test_wrong_options(void **state)
 	} want[] = {
 		{ "stack -io x", "invalid direction 'x': r, w or rw" },
 		{ "stack -io=writes-and-more", "invalid direction 'writes-" },
-		{ "stack 5", "too many arguments: '5'" },
+		{ "stack 5 1 2", "too many arguments: '2'" },
+		{ "stack -D 1 5", "-D and INTERVAL are mutually exclusive" },
+		{ "stack --svg x 5", "--svg shows one output" },
 		{ "stack -D 0", "-D" },
 		{ "stack -io", "option '--iodir' needs a value" },
 		{ "stack -f --json", "mutually exclusive" },
 		{ "stack -f --order process,disk",
-		  "invalid order 'process,disk': process or disk" },
+		  "invalid --order 'process,disk': process or disk" },
 		{ "stack --order disk", "--order requires -f" },
-		{ "stack --value waits", "invalid value 'waits': bytes, ios, time or wait" },
-		{ "stack --value io", "invalid value 'io': bytes, ios, time or wait" },
+		{ "stack --value waits", "invalid --value 'waits': bytes, ios, time or wait" },
+		{ "stack --value io", "invalid --value 'io': bytes, ios, time or wait" },
 		{ "stack -r 0", "-r" },
 		{ "stack --by", "needs a value" },
 		{ "stack --by=", "unknown key in --by ''" },
-		{ "stack --by disk,", "unknown key in --by 'disk,'" },
+		{ "stack --by disk,", "unknown key in --by ''" },
 		{ "stack --by disks", "unknown key in --by 'disks'" },
 		{ "stack --by disk,comm,disk", "--by has 'disk' twice" },
 		{ "stack --by disk -P", "-P and --by are mutually exclusive" },
@@ -122,7 +125,7 @@ static void test_wrong_options(void **state)
 	struct error err;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
 		assert_true(parse(want[i].line, &o, &err) < 0);
 		assert_int_equal(err.status, STATUS_USAGE);
 		if (!strstr(err.what, want[i].what))
@@ -235,42 +238,43 @@ static void test_paths_are_bounded(void **state)
 
 /* ---- the table ---- */
 
-static uint32_t stack_of(struct table *t, unsigned int n)
+static uint32_t stack_of(struct stack_tree *t, unsigned int n)
 {
-	uint32_t node = table_node(t, 0, table_name(t, "main"));
+	uint32_t node = stack_tree_node(t, 0, stack_tree_name(t, "main"));
 	char name[64];
 
 	for (int level = 0; level < 10; level++) {
 		snprintf(name, sizeof(name), "function%u_%d", n, level);
-		node = table_node(t, node, table_name(t, name));
+		node = stack_tree_node(t, node, stack_tree_name(t, name));
 	}
 	return node;
 }
 
 static void test_table(void **state)
 {
-	struct table t = { .limit = 1 << 20 };
-	struct table_key key = { .disk = table_name(&t, "sda"), .comm = table_name(&t, "dd") };
+	struct table t = { .tree.limit = 1 << 20 };
+	struct table_key key = { .disk = stack_tree_name(&t.tree, "sda"),
+				 .comm = stack_tree_name(&t.tree, "dd") };
 	struct table_row row = { { 1, 2 }, { 0, 0 }, { 0, 0 } };
 	struct frames frames;
 
 	(void)state;
-	key.kernel = stack_of(&t, 1);
+	key.kernel = stack_of(&t.tree, 1);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(table_add(&t, &key, &row), 0);
-	key.user = stack_of(&t, 1);
+	key.user = stack_of(&t.tree, 1);
 	assert_int_equal(key.user, key.kernel);
 	assert_int_equal(table_add(&t, &key, &row), 0);
-	assert_int_equal(t.keys.n, 2);
-	assert_true(t.rows[0].bytes[0] == 3 && t.rows[0].bytes[1] == 6);
-	assert_string_equal(table_text(&t, table_key(&t, 0)->comm), "dd");
-	frames = table_frames(&t, key.kernel);
+	assert_int_equal(t.rows.n, 2);
+	assert_true(table_row(&t, 0)->bytes[0] == 3 && table_row(&t, 0)->bytes[1] == 6);
+	assert_string_equal(stack_tree_text(&t.tree, table_key(&t, 0)->comm), "dd");
+	frames = stack_tree_frames(&t.tree, key.kernel);
 	assert_string_equal(frames_next(&frames), "function1_9");
 	for (int i = 0; i < 9; i++)
 		frames_next(&frames);
 	assert_string_equal(frames_next(&frames), "main");
 	assert_null(frames_next(&frames));
-	frames = table_frames(&t, 0);
+	frames = stack_tree_frames(&t.tree, 0);
 	assert_null(frames_next(&frames));
 	table_free(&t);
 }
@@ -278,7 +282,7 @@ static void test_table(void **state)
 /* However much comes, the limit holds, no byte is lost, and the largest rows stay whole. */
 static void test_table_is_bounded(void **state)
 {
-	struct table t = { .limit = 1 << 20 };
+	struct table t = { .tree.limit = 1 << 20 };
 	uint64_t sum[2] = { 0, 0 }, want[2] = { 0, 0 };
 	bool largest = false, lost = false;
 
@@ -286,32 +290,33 @@ static void test_table_is_bounded(void **state)
 	for (unsigned int i = 0; i < 20000; i++) {
 		struct table_row row = { { i == 5 ? 1 << 30 : i, 1 }, { 1, 0 }, { 0, 2 } };
 		char comm[16];
-		struct table_key key = { .disk = table_name(&t, "sda"), .pid = i + 1 };
+		struct table_key key = { .disk = stack_tree_name(&t.tree, "sda"), .pid = i + 1 };
 
 		snprintf(comm, sizeof(comm), "proc%u", i);
-		key.comm = table_name(&t, comm);
-		key.kernel = stack_of(&t, i);
+		key.comm = stack_tree_name(&t.tree, comm);
+		key.kernel = stack_of(&t.tree, i);
 		assert_int_equal(table_add(&t, &key, &row), 0);
 		want[0] += row.bytes[0];
 		want[1] += row.bytes[1];
 		assert_int_equal(table_fit(&t), 0);
-		assert_true(table_memory(&t) <= t.limit);
+		assert_true(stack_tree_memory(&t.tree) <= t.tree.limit);
 	}
-	for (uint32_t i = 0; i < t.keys.n; i++) {
+	for (uint32_t i = 0; i < t.rows.n; i++) {
 		const struct table_key *key = table_key(&t, i);
-		struct frames frames = table_frames(&t, key->kernel);
-		const char *leaf = frames_next(&frames), *comm = table_text(&t, key->comm);
+		struct frames frames = stack_tree_frames(&t.tree, key->kernel);
+		const char *leaf = frames_next(&frames),
+			   *comm = stack_tree_text(&t.tree, key->comm);
 
-		sum[0] += t.rows[i].bytes[0];
-		sum[1] += t.rows[i].bytes[1];
+		sum[0] += table_row(&t, i)->bytes[0];
+		sum[1] += table_row(&t, i)->bytes[1];
 		if (key->pid == 6)
 			largest = strcmp(leaf, "function5_9") == 0 && strcmp(comm, "proc5") == 0;
-		if (strcmp(leaf, TABLE_LOST_STACK) == 0 && strcmp(comm, TABLE_LOST_PROCESS) == 0)
+		if (strcmp(leaf, STACK_TREE_LOST) == 0 && strcmp(comm, TABLE_LOST_PROCESS) == 0)
 			lost = key->pid == 0;
 	}
 	assert_true(sum[0] == want[0] && sum[1] == want[1]);
 	assert_true(largest && lost);
-	assert_true(t.evicted > 0 && t.rebuilt > 0);
+	assert_true(t.evicted > 0 && t.tree.rebuilt > 0);
 	table_free(&t);
 }
 

@@ -12,6 +12,7 @@
 #include "output/render.h"
 #include "output/stacks.h"
 #include "test/unit/formats.h"
+#include "core/base/array.h"
 
 /* A stack as a list of names, leaf first, that ends with NULL. */
 static const char *next_name(const void *owner, uint32_t *at)
@@ -149,7 +150,7 @@ static void test_folded_number(void **state)
 
 static int svg(FILE *stream, const struct stack_row *rows, size_t n)
 {
-	return stacks_svg(stream, "a <title>", STACK_BYTES, rows, n);
+	return stacks_svg(stream, "a <title>", "a <caption>", STACK_BYTES, rows, n);
 }
 
 static void assert_has(const char *text, const char *part)
@@ -195,7 +196,7 @@ static void test_svg_hues(void **state)
 	FILE *stream = open_memstream(&text, &size);
 
 	(void)state;
-	assert_int_equal(stacks_svg(stream, "waits", STACK_WAIT, rows, 2), 0);
+	assert_int_equal(stacks_svg(stream, "waits", "a <caption>", STACK_WAIT, rows, 2), 0);
 	fclose(stream);
 	all = strstr(text, "<title>all (2.00 ms, 100.00 %, R: 1.50 ms, W: 500.00 us)</title>");
 	cat = strstr(text, "<title>cat (1.50 ms, 75.00 %)</title>");
@@ -237,7 +238,7 @@ static void test_amounts(void **state)
 	char text[64];
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(want); i++)
 		assert_string_equal(stacks_amount(want[i].n, want[i].unit, text, sizeof(text)),
 				    want[i].text);
 }
@@ -269,7 +270,7 @@ static void test_svg_of_many(void **state)
 					      .read_bytes = 4096 };
 	}
 	rows[N] = (struct stack_row){ .disk = "sda", .comm = "one", .read_bytes = N * 4096ULL };
-	assert_int_equal(stacks_svg(stream, "many", STACK_BYTES, rows, N + 1), 0);
+	assert_int_equal(stacks_svg(stream, "many", "a <caption>", STACK_BYTES, rows, N + 1), 0);
 	fclose(stream);
 	assert_has(text, "<title>b (409,600,000 bytes, 50.00 %)</title>");
 	assert_has(text, "<title>one (409,600,000 bytes, 50.00 %)</title>");
@@ -281,7 +282,7 @@ static void test_svg_of_many(void **state)
 	free(rows);
 }
 
-/* What is drawn on one level, 0 being that of "all". */
+/* The frames drawn on one level of the flame graph; level 0 has "all". */
 struct level {
 	uint64_t bytes;
 	size_t frames;
@@ -342,7 +343,8 @@ static void test_svg_of_equal_rows(void **state)
 		size_t size;
 		FILE *stream = open_memstream(&text, &size);
 
-		assert_int_equal(stacks_svg(stream, "equal", STACK_BYTES, rows, N + large), 0);
+		assert_int_equal(
+		    stacks_svg(stream, "equal", "a <caption>", STACK_BYTES, rows, N + large), 0);
 		fclose(stream);
 		for (unsigned int i = 0; i < 3; i++) {
 			struct level level = level_of(text, i);

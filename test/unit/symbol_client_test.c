@@ -28,6 +28,7 @@
 
 #include <cmocka.h>
 
+#include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/isolation/open_regular.h"
 #include "core/symbols/perf_map.h"
@@ -109,7 +110,7 @@ static void assert_told(const struct symbol_client *c, size_t n, const char *pat
 #define MAX_HELPER_KB (288L << 10)
 #define MAX_OWN_KB    (64L << 10)
 
-/* What the helper that has just been ended had, and what this process has. */
+/* Ends the helper, and checks the memory it had and the memory of this process. */
 static void close_client(struct symbol_client *c)
 {
 	struct rusage usage;
@@ -292,7 +293,7 @@ static void test_scratch(void **state)
 	close(fd);
 }
 
-/* A file whose symbols are said to be elsewhere, and to be more than they are. */
+/* A file whose headers give a wrong offset and a wrong size of its symbols. */
 static int false_symbols(Elf64_Off offset, Elf64_Xword size)
 {
 	size_t file_size;
@@ -495,7 +496,7 @@ static void test_debug_link_to_no_file(void **state)
 	close_client(c);
 }
 
-/* Its checksum would be that of a terabyte. */
+/* A sparse debug file of a terabyte: its checksum is not computed. */
 static void test_sparse_debug_file(void **state)
 {
 	struct symbol_client *c = open_client();
@@ -573,7 +574,7 @@ static void test_perf_maps(void **state)
 	close_client(c);
 }
 
-/* It is one file that is not read in full, however often it changes. */
+/* A perf map that is not read in full is counted as one file, however often it changes. */
 static void test_perf_map_that_grows(void **state)
 {
 	static char line[100000];
@@ -712,7 +713,7 @@ static void test_perf_map_elsewhere(void **state)
 	waitpid(pid, NULL, 0);
 }
 
-/* Whose number may be that of another by now. */
+/* The process has ended: another process may have its number by now. */
 static void test_perf_map_of_the_dead(void **state)
 {
 	uint64_t start, long_ago;
@@ -783,7 +784,7 @@ static void test_helper_has_nothing(void **state)
 
 	(void)state;
 	c = open_client();
-	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
 		status_says(last_helper, want[i][0], value);
 		assert_string_equal(value, want[i][1]);
 	}
@@ -930,7 +931,7 @@ static void test_sandbox(void **state)
 	if (SANITIZED)
 		skip();
 	assert_int_equal(signal_of(NULL), 0);
-	for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(tries); i++)
 		assert_int_equal(signal_of(tries[i]), SIGSYS);
 	/* Without support for 32-bit programs it is a fault. */
 	assert_true(signal_of(try_old_call) > 0);
@@ -948,11 +949,11 @@ static void test_sandbox_fcntl(void **state)
 	if (SANITIZED)
 		skip();
 	scratch = memfd_create("scratch", MFD_CLOEXEC);
-	for (size_t i = 0; i < sizeof(allowed) / sizeof(allowed[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(allowed); i++) {
 		command = allowed[i];
 		assert_int_equal(signal_of(try_fcntl), 0);
 	}
-	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
 		command = refused[i];
 		assert_int_equal(signal_of(try_fcntl), SIGSYS);
 	}
@@ -1019,11 +1020,11 @@ static void say_query(int socket, uint32_t root, uint32_t where, uint8_t id, con
 	say(socket, &query, sizeof(query));
 }
 
-/* What helpers tell of themselves beside the socket: in memory that is shared with them. */
+/* What helpers report in shared memory, in addition to the socket. */
 struct told {
-	pid_t silent;	    /* which of them says nothing any more */
-	unsigned int beats; /* of those that work */
-	unsigned int steps; /* that time has made */
+	pid_t silent;	    /* the helper that does not answer any more */
+	unsigned int beats; /* of the helpers that work */
+	unsigned int steps; /* of the clock */
 };
 
 static struct told *told;
@@ -1171,12 +1172,12 @@ static void lie_slow(int socket)
 
 static void lie_link_elsewhere(int socket)
 {
-	say_query(socket, 1, DEBUG_BESIDE, 2, "link");
+	say_query(socket, 1, DEBUG_IN_DIR, 2, "link");
 }
 
 static void lie_root(int socket)
 {
-	say_query(socket, request.n_roots, DEBUG_BESIDE, 2, "link");
+	say_query(socket, request.n_roots, DEBUG_IN_DIR, 2, "link");
 }
 
 static void lie_where(int socket)
@@ -1196,22 +1197,22 @@ static void lie_long_id(int socket)
 
 static void lie_path(int socket)
 {
-	say_query(socket, 0, DEBUG_BESIDE, 2, "../../etc/passwd");
+	say_query(socket, 0, DEBUG_IN_DIR, 2, "../../etc/passwd");
 }
 
 static void lie_folder(int socket)
 {
-	say_query(socket, 0, DEBUG_BESIDE, 2, "..");
+	say_query(socket, 0, DEBUG_IN_DIR, 2, "..");
 }
 
 static void lie_no_link(int socket)
 {
-	say_query(socket, 0, DEBUG_BESIDE, 2, "");
+	say_query(socket, 0, DEBUG_IN_DIR, 2, "");
 }
 
 static void lie_endless_link(int socket)
 {
-	struct wire_query query = { WIRE_QUERY, { 0, DEBUG_BESIDE, { 0 }, "" } };
+	struct wire_query query = { WIRE_QUERY, { 0, DEBUG_IN_DIR, { 0 }, "" } };
 
 	memset(query.query.link, 'x', sizeof(query.query.link));
 	say(socket, &query, sizeof(query));
@@ -1219,12 +1220,12 @@ static void lie_endless_link(int socket)
 
 static void lie_again(int socket)
 {
-	say_query(socket, 0, DEBUG_BESIDE, 2, "link");
-	say_query(socket, 0, DEBUG_BESIDE, 2, "link");
+	say_query(socket, 0, DEBUG_IN_DIR, 2, "link");
+	say_query(socket, 0, DEBUG_IN_DIR, 2, "link");
 }
 
 static void (*lie)(int socket);
-static size_t n_started, lies_from, lies_until; /* which of those that were started lie */
+static size_t n_started, lies_from, lies_until; /* which of the started helpers lie, by number */
 
 /* In a process of its own: the server without a sandbox, or one that lies. */
 static void serve(int socket, bool lies)
@@ -1259,8 +1260,8 @@ static pid_t start_liar(int socket)
 	_exit(0);
 }
 
-/* Time stands still but for what is to be waited for: a helper that says nothing, or works.  How
- * busy this machine is does not matter. */
+/* The clock stands still, except while the client waits for a helper that is silent, or works.  So
+ * it does not matter how busy this machine is. */
 static uint64_t now_ns, step_ns = NS_PER_SEC / 10;
 
 uint64_t __wrap_clock_mono_ns(void);
@@ -1324,7 +1325,7 @@ static void test_hostile_helpers(void **state)
 	int root = open_root("/");
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(lying) / sizeof(lying[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(lying); i++) {
 		int fd = elf_file_fd(&(struct elf_file){ .symbol = "function" });
 		const struct symbol_file file = {
 			.file = opened(fd), .path = "/x", .roots = &root, .n_roots = 1
@@ -1349,7 +1350,7 @@ static void test_hostile_helpers(void **state)
 	close(root);
 }
 
-/* ---- what is told ---- */
+/* ---- what is reported ---- */
 
 static void test_why_not(void **state)
 {
@@ -1372,7 +1373,7 @@ static void test_why_not(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
 		struct symbol_client *c = NULL;
 
 		lie = lies[i].lie;
@@ -1387,7 +1388,7 @@ static void test_why_not(void **state)
 	close(fd);
 }
 
-/* Each file is told once, so many of them; all are counted. */
+/* Each file is reported once, and only a limited number of files; all are counted. */
 static void test_many_unread(void **state)
 {
 	struct symbol_client *c = NULL;
@@ -1530,7 +1531,7 @@ static struct symbol_client *open_paced(void (*how)(int))
 	return c;
 }
 
-/* It is called while there is nothing to be read. */
+/* The callback is called while the client waits for an answer. */
 static void test_wait(void **state)
 {
 	struct symbol_client_config config = paced;
@@ -1550,7 +1551,8 @@ static void test_wait(void **state)
 	close(fd);
 }
 
-/* What stands still is left; what is root's own and goes on is not; what comes next is read. */
+/* At a deadline a file without progress is given up, a file of root's with progress is not; later
+ * files are read. */
 static void test_hurry(void **state)
 {
 	int fd = elf_file_fd(&(struct elf_file){ .symbol = "function" });
@@ -1861,7 +1863,7 @@ static void test_lies_about_tables(void **state)
 	const struct symbol_file file = { .file = opened(fd), .path = "/" };
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
 		struct symbol_client *c = NULL;
 		struct unwind_table t;
 

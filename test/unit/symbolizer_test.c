@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* cmd/symbolizer.c: names of user frames, in memory that is bounded, whatever there is to
+/* core/symbols/symbolizer.c: names of user frames, in memory that is bounded, whatever there is to
  * name.
  */
 #include <errno.h>
@@ -21,18 +21,19 @@
 
 #include <cmocka.h>
 
-#include "cmd/symbolizer.h"
+#include "core/symbols/symbolizer.h"
 #include "core/symbols/perf_map.h"
 #include "core/system/process.h"
 #include "core/symbols/symbol_server.h"
 #include "core/symbols/symbol_wire.h"
 
 #define BASE 0x100000UL /* where something is mapped */
-#define SIZE 0x10000000UL
-#define NOW  1000
 
 static char map_path[64];
-static struct blk_process self;
+static struct {
+	uint32_t pid;
+	uint64_t start_ns;
+} self;
 
 static struct {
 	bool hurry;
@@ -68,25 +69,22 @@ static pid_t start_helper(int socket)
 	_exit(0);
 }
 
+static const struct code_files files;
+
 struct run {
 	struct symbolizer symbolizer;
-	struct table table;
+	struct stack_tree tree;
 };
 
 /* From now on stacks are of process @pid. */
-static void look_at(struct run *run, pid_t pid)
+static void look_at(pid_t pid)
 {
 	struct process process;
-	char maps[128];
-	FILE *file;
 
 	assert_int_equal(process_read((uint32_t)pid, &process), 0);
-	self = (struct blk_process){ .pid = (uint32_t)pid, .start = process.start_ns };
+	self.pid = (uint32_t)pid;
+	self.start_ns = process.start_ns;
 	snprintf(map_path, sizeof(map_path), "/tmp/perf-%d.map", (int)pid);
-	snprintf(maps, sizeof(maps), "%lx-%lx r-xp 00000000 00:00 0\n", BASE, BASE + SIZE);
-	file = fmemopen(maps, strlen(maps), "r");
-	address_spaces_take_maps(run->symbolizer.spaces, self.pid, NOW, file);
-	fclose(file);
 }
 
 static int set_up(void **state)
@@ -104,11 +102,11 @@ static int set_up(void **state)
 	shared =
 	    mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(shared, MAP_FAILED);
-	run->table.limit = 1 << 20;
-	run->symbolizer.table = &run->table;
-	assert_int_equal(address_spaces_open_unfollowed(&run->symbolizer.spaces), 0);
+	run->tree.limit = 1 << 20;
+	run->symbolizer.tree = &run->tree;
+	run->symbolizer.files = &files;
 	assert_int_equal(symbol_client_open(&config, &run->symbolizer.symbols), 0);
-	look_at(run, getpid());
+	look_at(getpid());
 	*state = run;
 	return 0;
 }
@@ -119,7 +117,7 @@ static int tear_down(void **state)
 
 	unlink(map_path);
 	symbolizer_free(&run->symbolizer);
-	table_free(&run->table);
+	stack_tree_free(&run->tree);
 	free(run);
 	munmap(shared, sizeof(*shared));
 	return 0;
@@ -139,8 +137,10 @@ static struct stack_id take_stack(struct run *run, uint64_t number, uint64_t fir
 	struct stack_id id = { { number + 2, number } };
 	struct stack_frames frames = { 0 };
 
-	for (size_t i = 0; i < depth; i++)
-		frames.ip[i] = first + 16 * i;
+	for (size_t i = 0; i < depth; i++) {
+		frames.ip[2 * i] = UNWIND_IN_MEMORY | (first - BASE + 16 * i);
+		frames.ip[2 * i + 1] = BASE;
+	}
 	assert_int_equal(symbolizer_take_stack(&run->symbolizer, &id, &frames), 0);
 	return id;
 }
@@ -150,14 +150,16 @@ static uint32_t ask(struct run *run, const struct stack_id *id)
 {
 	uint32_t number = 0;
 
-	assert_int_equal(symbolizer_queue_user(&run->symbolizer, &self, id, NOW, &number), 0);
+	assert_int_equal(
+	    symbolizer_queue_user(&run->symbolizer, self.pid, self.start_ns, id, &number), 0);
 	return number;
 }
 
 /* The leaf's name. */
 static const char *leaf_of(struct run *run, uint32_t number)
 {
-	struct frames frames = table_frames(&run->table, symbolizer_node(&run->symbolizer, number));
+	struct frames frames =
+	    stack_tree_frames(&run->tree, symbolizer_node(&run->symbolizer, number));
 
 	return frames_next(&frames);
 }
@@ -203,7 +205,8 @@ static void test_no_map(void **state)
 	assert_int_equal(run->symbolizer.unread, 0);
 }
 
-/* What is asked for while a batch is named is in the next one, whatever has been forgotten then. */
+/* Stacks queued while a batch is resolved are in the next one, whatever is dropped after the first.
+ */
 static void test_two_batches(void **state)
 {
 	struct run *run = *state;
@@ -221,7 +224,7 @@ static void test_two_batches(void **state)
 	assert_int_equal(ask(run, &now), asked_next + 1);
 	symbolizer_end_drain(&run->symbolizer);
 	assert_string_equal(leaf_of(run, asked), "one");
-	run->table.rebuilt++;
+	run->tree.rebuilt++;
 	symbolizer_end_batch(&run->symbolizer);
 	symbolizer_begin_batch(&run->symbolizer);
 	assert_int_equal(symbolizer_resolve(&run->symbolizer), 0);
@@ -231,7 +234,7 @@ static void test_two_batches(void **state)
 	assert_int_equal(run->symbolizer.unread, 0);
 }
 
-/* Whose map it is was asked before it ended; what is forgotten meanwhile changes nothing. */
+/* The owner of a perf map is looked up before its process ends; later cleanup changes nothing. */
 static void test_ended(void **state)
 {
 	struct run *run = *state;
@@ -248,16 +251,16 @@ static void test_ended(void **state)
 		for (;;)
 			pause();
 	}
-	look_at(run, pid);
+	look_at(pid);
 	for (uid_t uid = 0; uid != 12345;)
-		assert_int_equal(perf_map_owner(self.pid, self.start, &uid), 0);
+		assert_int_equal(perf_map_owner(self.pid, self.start_ns, &uid), 0);
 	write_map("100000 10 one\n");
 	assert_int_equal(chown(map_path, 12345, 12345), 0);
 	symbolizer_begin_batch(&run->symbolizer);
 	id = take_stack(run, 1, BASE, 1);
 	asked = ask(run, &id);
 	symbolizer_end_drain(&run->symbolizer);
-	run->table.rebuilt++;
+	run->tree.rebuilt++;
 	symbolizer_end_batch(&run->symbolizer);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
@@ -300,12 +303,14 @@ static void test_no_time(void **state)
 /* More stacks than a batch takes, and more than the table does. */
 static void test_too_many_stacks(void **state)
 {
-	enum { STACKS = 3000, DEPTH = 100 };
+	enum { STACKS = 5000, DEPTH = 60 };
 	struct run *run = *state;
 	static uint32_t asked[STACKS];
 	uint64_t lost = 0, lost_by_batch;
+	size_t nodes_size;
 	char want[32];
 
+	run->tree.limit = 1 << 30;
 	write_map("100000 10 first\n");
 	for (size_t i = 0; i < STACKS; i++) {
 		struct stack_id id = take_stack(run, i, BASE + i * DEPTH * 16, DEPTH);
@@ -318,11 +323,14 @@ static void test_too_many_stacks(void **state)
 	symbolizer_begin_batch(&run->symbolizer);
 	assert_int_equal(symbolizer_queued_size(&run->symbolizer), 0);
 	assert_int_equal(symbolizer_resolve(&run->symbolizer), 0);
+	/* Names are never dropped.  The limit leaves room for about half of the batch's stacks. */
+	nodes_size = (STACKS - lost_by_batch) * DEPTH * sizeof(struct stack_node);
+	run->tree.limit = (stack_tree_memory(&run->tree) + nodes_size / 2) / 5 * 2;
 	for (size_t i = 0; i < STACKS; i++) {
 		const char *leaf = leaf_of(run, asked[i]);
 
 		snprintf(want, sizeof(want), "[anon]+0x%zx", i * DEPTH * 16);
-		if (strcmp(leaf, TABLE_LOST_STACK) == 0)
+		if (strcmp(leaf, STACK_TREE_LOST) == 0)
 			lost++;
 		else
 			assert_string_equal(leaf, i ? want : "first");
@@ -331,7 +339,7 @@ static void test_too_many_stacks(void **state)
 	assert_in_range(lost_by_batch, 1, STACKS - 100);
 	assert_in_range(lost, lost_by_batch + 1, STACKS - 100);
 	assert_int_equal(run->symbolizer.lost, lost);
-	assert_in_range(table_memory(&run->table), run->table.limit, 3 * run->table.limit);
+	assert_in_range(stack_tree_memory(&run->tree), run->tree.limit, 3 * run->tree.limit);
 	assert_int_equal(run->symbolizer.unread, 0);
 }
 
@@ -350,20 +358,20 @@ static void test_long_names(void **state)
 		fprintf(file, "%zx 10 %zu_%s\n", BASE + i * 16, i, name);
 	fclose(file);
 	free(name);
-	for (size_t i = 0; i < NAMES / 100; i++) {
-		struct stack_id id = take_stack(run, i, BASE + i * 1600, 100);
+	for (size_t i = 0; i < NAMES / 50; i++) {
+		struct stack_id id = take_stack(run, i, BASE + i * 800, 50);
 
 		asked = ask(run, &id);
 		symbolizer_end_drain(&run->symbolizer);
 		symbolizer_begin_batch(&run->symbolizer);
 		assert_int_equal(symbolizer_resolve(&run->symbolizer), 0);
-		if (i < NAMES / 100 - 1)
+		if (i < NAMES / 50 - 1)
 			symbolizer_end_batch(&run->symbolizer);
 	}
-	assert_in_range(table_memory(&run->table), run->table.limit, 3 * run->table.limit);
+	assert_in_range(stack_tree_memory(&run->tree), run->tree.limit, 3 * run->tree.limit);
 	assert_in_range(run->symbolizer.unread, NAMES / 2, NAMES - 100);
-	assert_int_equal(run->symbolizer.unread % 100, 0);
-	assert_string_equal(leaf_of(run, asked), "[anon]+0x3840");
+	assert_int_equal(run->symbolizer.unread % 50, 0);
+	assert_string_equal(leaf_of(run, asked), "[anon]+0x3b60");
 	symbolizer_end_batch(&run->symbolizer);
 }
 

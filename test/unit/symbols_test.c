@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* From addresses to names: the kernel's, those of files, of code made at run time; and what is
- * mapped where. */
+/* Names of addresses: in the kernel, in files, in code made at run time; and parsing of a process's
+ * mappings. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -12,17 +12,20 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/symbols/elf_symbols.h"
 #include "core/base/intern.h"
 #include "core/system/kallsyms.h"
 #include "core/symbols/perf_map.h"
-#include "core/symbols/mapped_files.h"
+#include "core/naming/disks.h"
+#include "core/symbols/code_files.h"
 #include "test/unit/remove_tree.h"
 
 /* ---- the kernel ---- */
@@ -134,7 +137,7 @@ __attribute__((noinline)) static int known_function(int n)
 	return n * 3 + 1;
 }
 
-/* Where in its file the code at @address lies, by /proc/self/maps. */
+/* The file offset of the code at @address, by /proc/self/maps. */
 static uint64_t offset_of(const void *address, char path[256])
 {
 	unsigned long long start, end, offset, at = (unsigned long long)(uintptr_t)address;
@@ -227,7 +230,7 @@ static void test_perf_map(void **state)
 		{ 0x1008, "first" }, { 0x102f, "a name; with blanks" },
 		{ 0x1030, NULL },    { 0x300f, "prefixed" },
 	};
-	enum { N = sizeof(want) / sizeof(want[0]) };
+	enum { N = ARRAY_SIZE(want) };
 	struct perf_map_place places[N] = { { 0 } };
 	struct opened_file file;
 
@@ -249,38 +252,78 @@ static void test_perf_map(void **state)
 	assert_int_equal(perf_map_open(0x70000000, 0, PERF_MAP_NO_OWNER, &file), -ENOENT);
 }
 
-/* ---- address spaces ---- */
+/* ---- files of code ---- */
 
-static void test_own_space(void **state)
+/* The path of file @number, of which it is known where it is mapped in this process. */
+static const char *path_of(struct code_files *f, uint32_t number, uint64_t address)
 {
-	uint64_t address = (uint64_t)(uintptr_t)known_function;
-	struct address_spaces *s = NULL;
-	struct mapping m;
-	struct file_search search;
-	char path[256];
-	struct opened_file file;
-	int why, roots[2];
+	const struct unwind_wanted wanted = { .pid = (uint32_t)getpid(), .address = address };
 
-	(void)state;
-	assert_int_equal(address_spaces_open(&s, &why), 0);
-	address_spaces_update(s, 0);
-	assert_true(address_spaces_find(s, (uint32_t)getpid(), address, clock_mono_ns(), &m));
-	assert_true(m.module->is_file);
-	assert_true(address - m.start + m.offset ==
-		    offset_of((const char *)(uintptr_t)known_function, path));
-	assert_string_equal(m.module->path, path);
-	file_search_begin(&search, address_spaces_files(s), (uint32_t)getpid(), &m);
-	assert_int_equal(file_search_next(&search, &file), 0);
-	assert_int_equal(file_search_roots(&search, roots), 1);
-	opened_file_close(&file);
-	file_search_end(&search);
-	assert_false(address_spaces_find(s, (uint32_t)getpid(), 16, clock_mono_ns(), &m));
-	assert_false(address_spaces_find(s, 0x70000000, address, clock_mono_ns(), &m));
-	address_spaces_free(s);
-	address_spaces_free(NULL);
+	assert_int_equal(code_files_want(f, number, &wanted), 0);
+	return code_file_path(code_files_get(f, number));
 }
 
-/* A process that goes into each of @n new directories below @tree when it is told to. */
+static void test_own_code(void **state)
+{
+	struct code_files files = { 0 };
+	struct code_search search;
+	struct opened_file file;
+	char path[256];
+	int roots[2];
+
+	(void)state;
+	offset_of((const char *)(uintptr_t)known_function, path);
+	code_files_open(&files);
+	assert_string_equal(path_of(&files, 1, (uint64_t)(uintptr_t)known_function), path);
+	assert_int_equal(code_search(&search, &files, code_files_get(&files, 1), &file), 0);
+	assert_int_equal(code_search_roots(&search, roots), 1);
+	opened_file_close(&file);
+	code_search_end(&search);
+	assert_string_equal(path_of(&files, 2, 16), "");
+	assert_int_equal(code_search(&search, &files, code_files_get(&files, 2), &file), -ENOENT);
+	code_search_end(&search);
+	assert_null(code_files_get(&files, 3));
+	code_files_close(&files);
+}
+
+/* Names come from the kernel with the last one first. */
+static void test_path_of_names(void **state)
+{
+	struct unwind_wanted wanted = { .pid = 0x70000000, .path_bytes = 16 };
+	struct code_files files = { 0 };
+
+	(void)state;
+	code_files_open(&files);
+	memcpy(wanted.path, "libc.so\0lib\0usr", 16);
+	assert_int_equal(code_files_want(&files, 1, &wanted), 0);
+	assert_string_equal(code_file_path(code_files_get(&files, 1)), "/usr/lib/libc.so");
+	/* cut off */
+	wanted.path_bytes = 15;
+	assert_int_equal(code_files_want(&files, 2, &wanted), 0);
+	assert_string_equal(code_file_path(code_files_get(&files, 2)), "");
+	wanted.path_bytes = UINT32_MAX;
+	assert_int_equal(code_files_want(&files, 3, &wanted), 0);
+	assert_string_equal(code_file_path(code_files_get(&files, 3)), "");
+	code_files_close(&files);
+}
+
+static void test_too_many_files(void **state)
+{
+	const struct unwind_wanted wanted = { .pid = 0x70000000 };
+	struct code_files files = { 0 };
+
+	(void)state;
+	code_files_open(&files);
+	for (uint32_t i = 0; i < CODE_FILES_MAX; i++)
+		assert_int_equal(code_files_want(&files, i, &wanted), 0);
+	assert_int_equal(code_files_want(&files, 0, &wanted), 0);
+	assert_int_equal(files.full, 0);
+	assert_int_equal(code_files_want(&files, CODE_FILES_MAX, &wanted), -ENOSPC);
+	assert_int_equal(files.full, 1);
+	code_files_close(&files);
+}
+
+/* A process that, for each byte from @go, makes the next of @n directories below @tree its root. */
 static pid_t start_wanderer(const char *tree, int n, int go[2], int gone[2])
 {
 	int host = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -307,13 +350,12 @@ static pid_t start_wanderer(const char *tree, int n, int go[2], int gone[2])
 /* The root in which a file was found stays open for as long as the search, whatever comes. */
 static void test_search_keeps_root(void **state)
 {
-	struct module module = { .path = "/here", .is_file = true };
-	const struct mapping m = { .start = 0x1000, .end = 0x2000, .module = &module };
 	char tree[] = "/tmp/iotrace-test-XXXXXX", path[128], byte;
-	struct file_search search;
-	struct address_space_files files;
+	struct unwind_wanted wanted = { .path = "here", .path_bytes = 5 };
+	struct code_files files = { 0 };
+	struct stat found, st, root;
+	struct code_search search;
 	struct opened_file file;
-	struct stat found, wanted;
 	int go[2], gone[2], roots[2];
 	pid_t pid;
 
@@ -321,28 +363,35 @@ static void test_search_keeps_root(void **state)
 	if (geteuid() != 0)
 		skip();
 	assert_non_null(mkdtemp(tree));
-	address_space_files_open(&files);
-	pid = start_wanderer(tree, SPACE_ROOTS + 1, go, gone);
-	for (int i = 0; i < SPACE_ROOTS + 1; i++) {
+	code_files_open(&files);
+	pid = start_wanderer(tree, CODE_FILES_ROOTS + 1, go, gone);
+	wanted.pid = (uint32_t)pid;
+	for (int i = 0; i < CODE_FILES_ROOTS + 1; i++) {
 		assert_int_equal(write(go[1], "x", 1), 1);
 		assert_int_equal(read(gone[0], &byte, 1), 1);
-		address_space_files_note_root(&files, (uint32_t)pid);
-		if (i)
+		if (i) {
+			assert_int_equal(code_files_want(&files, (uint32_t)i, &wanted), 0);
 			continue;
+		}
 		snprintf(path, sizeof(path), "%s/0", tree);
-		assert_int_equal(stat(path, &wanted), 0);
+		assert_int_equal(stat(path, &root), 0);
 		snprintf(path, sizeof(path), "%s/0/here", tree);
 		close(open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-		file_search_begin(&search, &files, 0x70000000, &m);
-		assert_int_equal(file_search_next(&search, &file), 0);
+		assert_int_equal(stat(path, &st), 0);
+		wanted.key = (struct unwind_file_key){
+			.ino = st.st_ino,
+			.dev = DISK_DEV(major(st.st_dev), minor(st.st_dev)),
+		};
+		assert_int_equal(code_files_want(&files, 0, &wanted), 0);
+		assert_int_equal(code_search(&search, &files, code_files_get(&files, 0), &file), 0);
 		assert_true(file.is_foreign); /* be it root's */
 		opened_file_close(&file);
-		assert_int_equal(file_search_roots(&search, roots), 2);
+		assert_int_equal(code_search_roots(&search, roots), 2);
 	}
 	assert_int_equal(fstat(roots[0], &found), 0);
-	assert_true(found.st_ino == wanted.st_ino && found.st_dev == wanted.st_dev);
-	file_search_end(&search);
-	address_space_files_close(&files);
+	assert_true(found.st_ino == root.st_ino && found.st_dev == root.st_dev);
+	code_search_end(&search);
+	code_files_close(&files);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	for (int i = 0; i < 2; i++) {
@@ -350,48 +399,6 @@ static void test_search_keeps_root(void **state)
 		close(gone[i]);
 	}
 	remove_tree(tree);
-}
-
-/* What a process had mapped is known after its end, and what it was before its exec. */
-static void test_space_of_the_dead(void **state)
-{
-	uint64_t address = (uint64_t)(uintptr_t)known_function, before, after;
-	struct address_spaces *s = NULL;
-	struct mapping m;
-	int why, go[2];
-	pid_t pid;
-	char c;
-
-	(void)state;
-	assert_int_equal(address_spaces_open(&s, &why), 0);
-	if (why) {
-		address_spaces_free(s);
-		skip();
-	}
-	address_spaces_update(s, 0);
-	assert_int_equal(pipe(go), 0);
-	pid = fork();
-	if (pid == 0) {
-		if (read(go[0], &c, 1) == 1)
-			execl("/bin/true", "true", NULL);
-		_exit(1);
-	}
-	before = clock_mono_ns();
-	assert_int_equal(write(go[1], "x", 1), 1);
-	waitpid(pid, NULL, 0);
-	close(go[0]);
-	close(go[1]);
-	after = clock_mono_ns();
-	address_spaces_update(s, 0);
-	assert_true(address_spaces_find(s, (uint32_t)pid, address, before, &m));
-	assert_true(m.module->is_file);
-	/* not of the other program */
-	assert_false(address_spaces_find(s, (uint32_t)pid, address, after, &m));
-	/* forgotten when it is said to be old */
-	address_spaces_update(s, clock_mono_ns());
-	assert_false(address_spaces_find(s, (uint32_t)pid, address, before, &m));
-	assert_int_equal(address_spaces_lost(s), 0);
-	address_spaces_free(s);
 }
 
 /* ---- numbered keys ---- */
@@ -444,8 +451,9 @@ int main(void)
 		cmocka_unit_test(test_no_elf),
 		cmocka_unit_test(test_perf_map),
 		cmocka_unit_test(test_search_keeps_root),
-		cmocka_unit_test(test_own_space),
-		cmocka_unit_test(test_space_of_the_dead),
+		cmocka_unit_test(test_own_code),
+		cmocka_unit_test(test_path_of_names),
+		cmocka_unit_test(test_too_many_files),
 		cmocka_unit_test(test_intern),
 		cmocka_unit_test(test_intern_records),
 		cmocka_unit_test(test_other_build_id),

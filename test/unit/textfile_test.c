@@ -91,7 +91,7 @@ static void test_replaced(void **state)
 	holds(path, NULL);
 }
 
-/* Not what somebody has put there since. */
+/* At the end a file that has replaced ours is not removed. */
 static void test_not_ours(void **state)
 {
 	struct textfile t;

@@ -17,15 +17,15 @@
 #include <bpf/libbpf.h>
 #include <cmocka.h>
 
-#include "cmd/tool.h"
-#include "cmd/tool_private.h"
+#include "cmd/block/base.h"
+#include "cmd/engine/tool.h"
+#include "cmd/engine/tool_private.h"
+#include "core/base/array.h"
 #include "core/base/clock.h"
 #include "test/unit/capture.h"
 #include "test/unit/fake_clock.h"
 #include "test/unit/machine.h"
 #include "test/unit/root.h"
-
-#define N(array) (sizeof(array) / sizeof((array)[0]))
 
 /* A tool without programs: it notes what the engine asks of it, a letter for each. */
 struct fake {
@@ -45,15 +45,16 @@ static void note(void *ctx, char what)
 	f->calls[strlen(f->calls)] = what;
 }
 
-static int fake_options(int argc, char **argv, void *ctx, struct error *err)
-{
-	struct fake *f = ctx;
+#define OWN struct fake
+static const struct args_option fake_table[] = { BLK_FILTER_OPTIONS, { 0 } };
+static const struct args_spec fake_args = { .options = fake_table, .doc = "" };
 
-	(void)err;
-	note(ctx, 'o');
-	for (int i = 1; i + 1 < argc; i += 2)
-		blk_filter_option(argv[i][1], argv[i + 1], &f->filters);
-	return 0;
+static int fake_options(struct tool_run *t, int argc, char **argv, struct error *err)
+{
+	struct fake *f = t->ctx;
+
+	note(f, 'o');
+	return args_parse(&fake_args, f, argc, argv, &f->args, err);
 }
 
 /* ---- what is asked for ---- */
@@ -91,16 +92,15 @@ static const struct tool_view fake_view = { .tables = fake_tables, .text.end = f
 
 static const struct tool filtered = {
 	.name = "filtered",
-	.ctx_size = sizeof(struct fake),
-	.args_at = offsetof(struct fake, args),
-	.filters_at = offsetof(struct fake, filters),
-	.flags = TOOL_BLK,
+	TOOL_CTX(struct fake, args),
+	.base = &block_base,
 	.view = &fake_view,
 	.options = fake_options,
 	.resolve = no_more,
 };
 
-/* What goes wrong is in @err: the status. */
+/* Opens a tool with one option.  @f gets its filters; errors are in @err.  Returns tool_open()'s
+ * value. */
 static int opens(const char *option, const char *value, struct error *err, struct blk_filters *f)
 {
 	char name[] = "filtered",
@@ -110,7 +110,7 @@ static int opens(const char *option, const char *value, struct error *err, struc
 
 	assert_non_null(t);
 	assert_null(t->object.hooks); /* not chosen yet */
-	*f = *t->filters;
+	*f = *block_of(t)->filters;
 	if (r == TOOL_DONE)
 		assert_string_equal(((struct fake *)t->ctx)->calls, "or");
 	else
@@ -137,7 +137,7 @@ static void test_open(void **state)
 	assert_int_equal(opens("-p", "1", &err, &f), in_first_namespace() ? 0 : STATUS_UNSUPPORTED);
 	if (in_first_namespace())
 		assert_int_equal(f.pid, 1);
-	if (machine_disks(disks, N(disks)) == 0)
+	if (machine_disks(disks, ARRAY_SIZE(disks)) == 0)
 		skip();
 	if (opens("-d", disks[0].name, &err, &f) == 0) {
 		assert_int_equal(f.disk.dev, disks[0].dev);
@@ -155,20 +155,20 @@ static const struct tool_loss own_losses[] = {
 
 static const struct tool losing = {
 	.name = "losing",
-	.flags = TOOL_BLK,
+	.base = &block_base,
 	.losses = own_losses,
-	.n_losses = N(own_losses),
+	.n_losses = ARRAY_SIZE(own_losses),
 };
 
-/* As if its programs had been loaded: @counters are theirs. */
+/* A tool as if its programs were loaded, with their counters @counters. */
 static void begin_losses(struct tool_run *t, const uint64_t *counters)
 {
 	memset(t, 0, sizeof(*t));
 	t->tool = &losing;
-	t->n_losses = BLK_LOSS_ROWS + N(own_losses);
+	t->n_losses = BLK_LOSS_ROWS + ARRAY_SIZE(own_losses);
 	for (size_t i = 0; i < BLK_LOSS_ROWS; i++)
-		if (blk_loss_table[i].variable)
-			t->loss_at[i] = &counters[blk_loss_table[i].index];
+		if (block_base.losses[i].variable)
+			t->loss_at[i] = &counters[block_base.losses[i].index];
 	t->loss_at[BLK_LOSS_ROWS] = &counters[BLK_LOSSES];
 }
 
@@ -199,7 +199,7 @@ static void test_losses(void **state)
 	(void)state;
 	begin_losses(&t, now);
 	tool_losses(&t, &interval);
-	assert_int_equal(interval.n_losses, BLK_LOSS_ROWS + N(own_losses));
+	assert_int_equal(interval.n_losses, BLK_LOSS_ROWS + ARRAY_SIZE(own_losses));
 	assert_int_equal(all_lost(&interval), 0);
 	for (size_t i = 0; i < interval.n_losses; i++) {
 		assert_true(interval.losses[i].key[0]);
@@ -209,7 +209,7 @@ static void test_losses(void **state)
 			assert_string_not_equal(interval.losses[i].text, interval.losses[k].text);
 		}
 	}
-	/* the probe's counters only grow; what is shown is what came since */
+	/* the probe's counters only grow; an interval shows the increase */
 	now[LOSS_NO_START] = 5;
 	now[LOSS_ROWS_BYTES] = 1ull << 40;
 	now[LOSS_NO_END] = 2;
@@ -262,7 +262,7 @@ static void test_losses_shown(void **state)
 
 static const char *const with_disk = " 8 0 sda 0 0 0 0 0 0 0 0 0 0 0\n";
 
-/* What @diskstats and the next event of a device mean for @t; returns how often the disk was lost.
+/* Shows @t another /proc/diskstats and an event of a device; returns how often the disk was lost.
  */
 static uint64_t disk_lost(struct tool_run *t, const char *diskstats)
 {
@@ -280,7 +280,8 @@ static uint64_t disk_lost(struct tool_run *t, const char *diskstats)
 	return lost(&interval, "disk_gone");
 }
 
-/* While it is not there nothing is counted, which is told once; also by a tool without programs. */
+/* While the disk is gone nothing is counted.  That is reported once, also by a tool without
+ * programs. */
 static void test_disk_goes(void **state)
 {
 	const uint64_t counters[BLK_LOSSES + 1] = { 0 };
@@ -295,13 +296,16 @@ static void test_disk_goes(void **state)
 	snprintf(sys, sizeof(sys), "%s/sys", root);
 	for (int has_programs = 0; has_programs < 2; has_programs++) {
 		struct blk_filters filters = { 0 };
+		struct block_run block;
 
 		begin_losses(&t, counters);
 		disk_lost(&t, with_disk);
 		put("sys/block/sda/size", "1\n");
 		assert_int_equal(disks_open(&roots, &t.disks, &err), 0);
-		assert_int_equal(disks_find(t.disks, "sda", &filters.disk, &err), 0);
-		t.filters = &filters;
+		assert_int_equal(disks_find(t.disks, "sda", &filters.disks[0], &err), 0);
+		filters.n_disks = 1;
+		block = (struct block_run){ .filters = &filters };
+		t.base_data = &block;
 		t.stopped = has_programs ? &stopped : NULL;
 		assert_int_equal(disk_lost(&t, with_disk), 0);
 		assert_int_equal(disk_lost(&t, "\n"), 1);
@@ -310,7 +314,7 @@ static void test_disk_goes(void **state)
 		assert_int_equal(disk_lost(&t, with_disk), 0);
 		assert_int_equal(stopped, 0);
 		disks_free(t.disks);
-		t.filters = NULL;
+		t.base_data = NULL;
 		t.stopped = NULL;
 	}
 }
@@ -325,7 +329,7 @@ static void test_too_many_events(void **state)
 	struct error err;
 
 	(void)state;
-	assert_int_equal(tool_attach_more(&t, events, N(events), &object, &err), -E2BIG);
+	assert_int_equal(tool_attach_more(&t, events, ARRAY_SIZE(events), &object, &err), -E2BIG);
 	assert_string_equal(err.what, "too many events");
 	assert_null(object);
 	assert_null(t.more);
@@ -399,8 +403,7 @@ static void fake_end_output(struct tool_run *t, bool last)
 
 static const struct tool counting = {
 	.name = "counting",
-	.ctx_size = sizeof(struct fake),
-	.args_at = offsetof(struct fake, args),
+	TOOL_CTX(struct fake, args),
 	.view = &fake_view,
 	.events = fake_events,
 	.attached = fake_attached,
@@ -414,8 +417,7 @@ static const struct tool counting = {
 /* With what the contract demands for a run, and no more. */
 static const struct tool bare = {
 	.name = "bare",
-	.ctx_size = sizeof(struct fake),
-	.args_at = offsetof(struct fake, args),
+	TOOL_CTX(struct fake, args),
 	.view = &fake_view,
 	.options = fake_options,
 	.rows = fake_rows,
@@ -435,7 +437,7 @@ static int sink(void *ctx, struct tool_run *t, struct recording_interval *in, st
 	struct sunk *s = ctx;
 
 	(void)err;
-	assert_true(s->n < N(s->of));
+	assert_true(s->n < ARRAY_SIZE(s->of));
 	s->of[s->n] = t;
 	s->at[s->n] = fake_clock.now_ns;
 	s->counts[s->n] = ((const struct fake_row *)in->tables[0].rows)->count;
@@ -461,12 +463,12 @@ static void fake_failed(void *ctx, struct tool_run *t, const struct error *err)
 	note(t->ctx, 'f');
 }
 
-/* Runs tools of these intervals, counts and files in one loop; what has no file goes to @sunk.
- * Returns the status of the loop. */
+/* Runs tools with these files in one loop, with the interval and the count of the first; what has
+ * no file goes to @sunk.  Returns the status of the loop. */
 static int run_tools(struct tool_run **tools, size_t n, const struct args *own, struct sunk *sunk)
 {
 	char name[] = "counting", *argv[] = { name, NULL };
-	struct args args = { 0 };
+	struct args args = { .interval_ns = own->interval_ns, .count = own->count };
 	struct error err;
 	struct run run;
 	int status;
@@ -475,8 +477,6 @@ static int run_tools(struct tool_run **tools, size_t n, const struct args *own, 
 	for (size_t i = 0; i < n; i++) {
 		assert_int_equal(tool_open(opened, 1, argv, &tools[i], &err), 0);
 		tools[i]->failed = others_go_on ? fake_failed : NULL;
-		tools[i]->args->interval_ns = own[i].interval_ns;
-		tools[i]->args->count = own[i].count;
 		tools[i]->args->verbose = own[i].verbose;
 		tools[i]->args->output = own[i].output;
 		tools[i]->args->format = own[i].format;
@@ -555,7 +555,7 @@ static void test_clock_is_set(void **state)
 	fake_clock_at(NS_PER_SEC * 3 / 2, set_clock, &forward);
 	fake_clock_at(NS_PER_SEC * 5 / 2, set_clock, &back);
 	assert_int_equal(run_tools(tools, 2, own, &sunk), 0);
-	assert_int_equal(sunk.n, 2 * N(ends));
+	assert_int_equal(sunk.n, 2 * ARRAY_SIZE(ends));
 	for (size_t i = 0; i < sunk.n; i++) {
 		assert_int_equal(sunk.end[i], epoch + ends[i / 2]);
 		assert_int_equal(sunk.end[i] - sunk.since[i], NS_PER_SEC);
@@ -563,63 +563,26 @@ static void test_clock_is_set(void **state)
 	close_tools(tools, 2);
 }
 
-/* Each has its own interval and ends after its own count; the run ends with the last of them. */
-static void test_two_intervals(void **state)
+/* A signal ends all. */
+static void test_two_interrupted(void **state)
 {
-	static const struct args own[2] = { { .interval_ns = 10 * MS, .count = 3 },
-					    { .interval_ns = 25 * MS, .count = 2 } };
-	static const struct {
-		size_t of;
-		uint64_t at_ms, count;
-		bool last;
-	} expected[] = {
-		{ 0, 10, 1, false }, { 0, 20, 2, false },  { 1, 25, 101, false },
-		{ 0, 30, 3, true },  { 1, 50, 102, true },
-	};
+	static const struct args own[2] = { { .interval_ns = 20 * MS } };
 	struct tool_run *tools[2];
 	struct sunk sunk = { 0 };
 
 	(void)state;
 	fake_clock_start();
-	assert_int_equal(run_tools(tools, 2, own, &sunk), 0);
-	assert_int_equal(sunk.n, N(expected));
-	for (size_t i = 0; i < sunk.n; i++) {
-		assert_ptr_equal(sunk.of[i], tools[expected[i].of]);
-		assert_int_equal(sunk.at[i], expected[i].at_ms * MS);
-		assert_int_equal(sunk.counts[i], expected[i].count);
-		assert_int_equal(sunk.last[i], expected[i].last);
-	}
-	assert_string_equal(calls_of(tools[0]), "ocad.d.sdL");
-	assert_string_equal(calls_of(tools[1]), "ocad.sdL");
-	close_tools(tools, 2);
-}
-
-/* A signal ends all that are still running; one without an interval has its one output then. */
-static void test_two_interrupted(void **state)
-{
-	static const struct args own[3] = { { .interval_ns = 10 * MS, .count = 1 },
-					    { .interval_ns = 0 },
-					    { .interval_ns = 20 * MS } };
-	struct tool_run *tools[3];
-	struct sunk sunk = { 0 };
-
-	(void)state;
-	fake_clock_start();
 	fake_clock_at(50 * MS, interrupt, NULL);
-	assert_int_equal(run_tools(tools, 3, own, &sunk), 0);
-	assert_int_equal(sunk.n, 5);
-	for (size_t i = 0; i < 3; i++)
-		assert_int_equal(sunk.at[i], (i == 0 ? 10 : i * 20) * MS);
-	assert_ptr_equal(sunk.of[3], tools[1]);
-	assert_ptr_equal(sunk.of[4], tools[2]);
-	for (size_t i = 3; i < 5; i++) {
+	assert_int_equal(run_tools(tools, 2, own, &sunk), 0);
+	assert_int_equal(sunk.n, 6);
+	for (size_t i = 4; i < 6; i++) {
+		assert_ptr_equal(sunk.of[i], tools[i - 4]);
 		assert_int_equal(sunk.at[i], 50 * MS);
 		assert_true(sunk.last[i]);
 	}
-	assert_string_equal(calls_of(tools[0]), "ocasdL");
-	assert_string_equal(calls_of(tools[1]), "ocasdL");
-	assert_string_equal(calls_of(tools[2]), "ocad.d.sdL");
-	close_tools(tools, 3);
+	for (size_t i = 0; i < 2; i++)
+		assert_string_equal(calls_of(tools[i]), "ocad.d.sdL");
+	close_tools(tools, 2);
 }
 
 /* libbpf's messages are shown for the one that wants them, whichever was opened last. */
@@ -717,11 +680,10 @@ static void test_second_fails(void **state)
 	fails_at = 0;
 }
 
-/* Each with an interval of its own: one fails, and the other ends after its own count. */
+/* One fails, and the other goes on. */
 static void test_other_goes_on(void **state)
 {
-	const struct args own[2] = { { .interval_ns = 10 * MS, .count = 5 },
-				     { .interval_ns = 15 * MS, .count = 2 } };
+	const struct args own[2] = { { .interval_ns = 10 * MS, .count = 3 } };
 
 	(void)state;
 	others_go_on = true;
@@ -732,9 +694,8 @@ static void test_other_goes_on(void **state)
 		fails_at = failing * 100 + 2;
 		fake_clock_start();
 		assert_int_equal(run_tools(tools, 2, own, &sunk), 0);
-		assert_string_equal(calls_of(tools[failing]), failing ? "ocad.sdf" : "ocad.df");
-		assert_string_equal(calls_of(tools[!failing]),
-				    failing ? "ocad.d.d.d.sdL" : "ocad.sdL");
+		assert_string_equal(calls_of(tools[failing]), "ocad.df");
+		assert_string_equal(calls_of(tools[!failing]), "ocad.d.sdL");
 		close_tools(tools, 2);
 	}
 	others_go_on = false;
@@ -751,8 +712,7 @@ static int fake_collect(struct tool_run *t, struct error *err)
 /* The same where one fails between two outputs: it has none any more, and fails once. */
 static void test_collect_fails(void **state)
 {
-	static const struct args own[2] = { { .interval_ns = 1500 * MS, .count = 2 },
-					    { .interval_ns = 2500 * MS, .count = 3 } };
+	static const struct args own[2] = { { .interval_ns = 1500 * MS, .count = 2 } };
 	struct tool collecting = counting;
 	struct tool_run *tools[2];
 	struct sunk sunk = { 0 };
@@ -770,11 +730,10 @@ static void test_collect_fails(void **state)
 	opened = &counting;
 }
 
-/* What is missing of the contract's functions is not called. */
+/* Optional functions of struct tool may be NULL. */
 static void test_bare(void **state)
 {
-	static const struct args own[2] = { { .interval_ns = 10 * MS, .count = 3 },
-					    { .interval_ns = 20 * MS, .count = 1 } };
+	static const struct args own[2] = { { .interval_ns = 10 * MS, .count = 3 } };
 	struct tool_run *tools[2];
 	struct sunk sunk = { 0 };
 
@@ -782,7 +741,7 @@ static void test_bare(void **state)
 	opened = &bare;
 	fake_clock_start();
 	assert_int_equal(run_tools(tools, 2, own, &sunk), 0);
-	assert_int_equal(sunk.n, 4);
+	assert_int_equal(sunk.n, 6);
 	for (size_t i = 0; i < 2; i++)
 		assert_string_equal(calls_of(tools[i]), "o");
 	for (size_t i = 0; i < sunk.n; i++)
@@ -835,7 +794,7 @@ static void replays(const struct tool *tool, const char *recording, const char *
 	file_is(path, expected);
 }
 
-/* Files and time zones are those of each: standard output and TZ stay what they were. */
+/* Each replay uses its own file and time zone; standard output and TZ do not change. */
 static void test_replays(void **state)
 {
 	char top[] = "/tmp/tool_test.XXXXXX", virtio[] = "/tmp/tool_test.XXXXXX";
@@ -871,7 +830,6 @@ int main(void)
 		/* The last: they give up capabilities. */
 		cmocka_unit_test(test_two),
 		cmocka_unit_test(test_clock_is_set),
-		cmocka_unit_test(test_two_intervals),
 		cmocka_unit_test(test_two_interrupted),
 		cmocka_unit_test(test_two_logs),
 		cmocka_unit_test(test_two_readers),

@@ -11,8 +11,7 @@
 #include "output/hist.h"
 #include "test/unit/rendered.h"
 #include "test/unit/root.h"
-
-#define N(array) (sizeof(array) / sizeof((array)[0]))
+#include "core/base/array.h"
 
 static struct top_tables tables;
 
@@ -95,7 +94,7 @@ static void test_row_labels(void **state)
 	top_rows_free(&rows);
 }
 
-/* Nobody saw who submitted it; a disk that is not there; a request without one. */
+/* Rows with an unknown submitter, with a disk that does not exist, and without a disk. */
 static void test_unknown_rows(void **state)
 {
 	struct top_rows rows = { 0 };
@@ -161,15 +160,15 @@ static void test_keys_apart(void **state)
 
 	(void)state;
 	for (uint64_t round = 0; round < 2; round++)
-		for (size_t i = 0; i < N(keys); i++)
+		for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
 			add(&rows, keys[i], (struct top_value){ 1ull << i, 1, 1, 0 });
 	top_rows_finish(&rows, &tables, SORT_BYTES);
-	assert_int_equal(rows.n, N(keys));
+	assert_int_equal(rows.n, ARRAY_SIZE(keys));
 	for (size_t i = 0; i < rows.n; i++) {
 		assert_int_equal(rows.rows[i].bytes, 2);
 		io += rows.rows[i].io;
 	}
-	assert_int_equal(io, 2 * ((1 << N(keys)) - 1));
+	assert_int_equal(io, 2 * ((1 << ARRAY_SIZE(keys)) - 1));
 	top_rows_free(&rows);
 }
 
@@ -205,7 +204,7 @@ static void test_compact(void **state)
 	/* 100 + 200 + ... + 1000, and twice that */
 	assert_int_equal(sum[0].io, 5500);
 	assert_int_equal(sum[1].io, 11000);
-	/* what came after the last one is not forgotten */
+	/* a value added after the last output is counted */
 	add(&rows, small, (struct top_value){ 7, 1, 1, 7 });
 	top_rows_finish(&rows, &tables, SORT_BYTES);
 	assert_int_equal(rows.n, 2);
@@ -287,7 +286,7 @@ static void check_many(enum top_sort sort, uint32_t stays, uint64_t io, uint64_t
 		add_many(&rows, own.names, i, MANY / ROUNDS);
 		top_rows_compact(&rows, &own, sort);
 		assert_true(rows.n <= TOP_ROWS_MAX);
-		/* As drains tell it again while it does I/O. */
+		/* Each drain stores the name again while the process does I/O. */
 		assert_int_equal(put_names(own.names), 0);
 	}
 	assert_true(mallinfo2().uordblks < before + (64U << 20));
@@ -334,14 +333,14 @@ static void test_number_used_again(void **state)
 	assert_int_equal(process_names_put(own.names, 150, starts[0], "late"), 0);
 	assert_int_equal(process_names_put(own.names, 150, starts[2], "early"), 0);
 	for (uint16_t cpu = 0; cpu < 2; cpu++)
-		for (size_t i = 0; i < N(starts); i++)
+		for (size_t i = 0; i < ARRAY_SIZE(starts); i++)
 			add(&rows,
 			    (struct top_key){ starts[i], 0, 150, SDA, .known = 1, .cpu = cpu },
 			    (struct top_value){ 1, 7, 1, 0 });
 	top_rows_finish(&rows, &own, SORT_BYTES);
-	assert_int_equal(rows.n, N(starts));
-	for (size_t i = 0; i < N(starts); i++) {
-		assert_int_equal(rows.rows[i].start, starts[N(starts) - 1 - i]);
+	assert_int_equal(rows.n, ARRAY_SIZE(starts));
+	for (size_t i = 0; i < ARRAY_SIZE(starts); i++) {
+		assert_int_equal(rows.rows[i].start, starts[ARRAY_SIZE(starts) - 1 - i]);
 		assert_int_equal(rows.rows[i].pid, 150);
 		assert_int_equal(rows.rows[i].io, 2);
 	}
@@ -377,7 +376,7 @@ static void test_sort_orders(void **state)
 	struct top_rows rows = { 0 };
 
 	(void)state;
-	for (size_t i = 0; i < N(orders); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
 		rows.n = 0;
 		add(&rows, (struct top_key){ .pid = 100, .dev = SDA, .known = 1 },
 		    (struct top_value){ 20, 3000, 1, 0 });
@@ -395,7 +394,7 @@ static void test_sort_orders(void **state)
 	top_rows_free(&rows);
 }
 
-/* What is equal: by I/Os, process, operation, disk. */
+/* Rows with equal values are sorted by I/Os, process, operation, disk. */
 static void test_sort_ties(void **state)
 {
 	static const struct top_key keys[] = {
@@ -409,22 +408,23 @@ static void test_sort_ties(void **state)
 
 	(void)state;
 	/* in any order that they are drained in */
-	for (size_t first = 0; first < N(keys); first++) {
+	for (size_t first = 0; first < ARRAY_SIZE(keys); first++) {
 		rows.n = 0;
-		for (size_t i = 0; i < N(keys); i++)
-			add(&rows, keys[(first + i) % N(keys)], (struct top_value){ 1, 512, 1, 0 });
+		for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+			add(&rows, keys[(first + i) % ARRAY_SIZE(keys)],
+			    (struct top_value){ 1, 512, 1, 0 });
 		add(&rows, (struct top_key){ .pid = 199, .dev = SDA, .known = 1 },
 		    (struct top_value){ 2, 512, 1, 0 });
 		top_rows_finish(&rows, &tables, SORT_BYTES);
-		assert_int_equal(rows.n, N(keys) + 1);
+		assert_int_equal(rows.n, ARRAY_SIZE(keys) + 1);
 		assert_int_equal(rows.rows[0].pid, 199);
-		for (size_t i = 0; i < N(keys); i++)
+		for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
 			assert_memory_equal(&rows.rows[i + 1].key, &keys[i], sizeof(keys[i]));
 	}
 	top_rows_free(&rows);
 }
 
-/* Rows that look the same but for what is not shown do not change places. */
+/* Rows that differ only in keys that are not shown keep their order. */
 static void test_sort_is_stable(void **state)
 {
 	struct top_rows rows = { 0 };
@@ -561,7 +561,7 @@ static void test_rows_as_csv(void **state)
 	top_rows_free(&rows);
 }
 
-/* The average is that of the I/Os whose time is known. */
+/* The average is over the I/Os whose time is known. */
 static void test_untimed(void **state)
 {
 	static const struct {
@@ -581,7 +581,7 @@ static void test_untimed(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < N(cases); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct top_rows rows = { 0 };
 		char expected[64], *text;
 		size_t len;
@@ -599,7 +599,8 @@ static void test_untimed(void **state)
 	}
 }
 
-/* Those of all CPUs together; machine-readable output has the sum of times alone. */
+/* Untimed I/Os are added up over all CPUs; machine-readable output has the sum of times, no
+ * average. */
 static void test_untimed_is_joined(void **state)
 {
 	struct top_rows rows = { 0 };
@@ -674,7 +675,7 @@ static void test_percentile(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < N(cases); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct top_rows rows = { 0 };
 
 		add_times(&rows, 100, 0, cases[i].fast, cases[i].fast_ns);
@@ -705,7 +706,7 @@ static void test_percentile_of_a_part(void **state)
 	top_rows_free(&rows);
 }
 
-/* Of processes of one name, of (other), and of rows that are never shown. */
+/* -x: processes with one name, (other), and rows that are never shown. */
 static void test_extended(void **state)
 {
 	struct top_options o = { .extended = true };
@@ -729,7 +730,7 @@ static void test_extended(void **state)
 			    "-       -    0\n");
 	free(text);
 	rows.n = 0;
-	assert_int_equal(keys_parse("process", &tables.by, NULL), 0);
+	assert_int_equal(keys_parse(&tables.by, "process", NULL), 0);
 	o.by = tables.by;
 	add_times(&rows, 100, 0, 3, 1000000);
 	add_times(&rows, 101, 0, 2, 2000000);
@@ -750,7 +751,7 @@ static struct top_rows rows_by(const char *keys)
 {
 	struct top_rows rows = { 0 };
 
-	assert_int_equal(keys_parse(keys, &tables.by, NULL), 0);
+	assert_int_equal(keys_parse(&tables.by, keys, NULL), 0);
 	if (keys_have(tables.by, KEY_USER) && !tables.users)
 		assert_int_equal(users_open("/dev/null", &tables.users), 0);
 	add(&rows, (struct top_key){ .pid = 100, .dev = SDA, .op = BLK_READ, .known = 1, .uid = 5 },
@@ -784,7 +785,7 @@ static void shown_by(const char *keys, uint64_t most, const char *expected)
 	top_rows_free(&rows);
 }
 
-/* What is not asked for is no part of the key; the operation always is. */
+/* Only the keys of --by, and always the operation, are part of the key. */
 static void test_by(void **state)
 {
 	(void)state;
@@ -815,9 +816,9 @@ static void test_by_idle_task(void **state)
 	char *text;
 
 	(void)state;
-	assert_int_equal(keys_parse("process", &tables.by, NULL), 0);
+	assert_int_equal(keys_parse(&tables.by, "process", NULL), 0);
 	assert_int_equal(process_names_put(tables.names, 0, 0, "swapper/0"), 0);
-	for (size_t i = 0; i < N(keys); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
 		add(&rows, keys[i], (struct top_value){ 4 - i, 4096 * (4 - i), 1000 * (4 - i), 0 });
 	top_rows_finish(&rows, &tables, SORT_BYTES);
 	rows.n = top_rows_limit(rows.rows, rows.n, tables.by, 2);
@@ -829,7 +830,7 @@ static void test_by_idle_task(void **state)
 	top_rows_free(&rows);
 }
 
-/* Of a recording that has (other) already there is one row still. */
+/* If a recording has a row (other) already, the limit does not add a second one. */
 static void test_by_limit(void **state)
 {
 	struct top_row rows[4] = { { .letter = 'R', .io = 1 },
@@ -839,7 +840,7 @@ static void test_by_limit(void **state)
 	by_keys by;
 
 	(void)state;
-	assert_int_equal(keys_parse("comm", &by, NULL), 0);
+	assert_int_equal(keys_parse(&by, "comm", NULL), 0);
 	for (size_t i = 0; i < 4; i++)
 		rows[i].by.comm = "a";
 	rows[1].by = keys_other;
@@ -857,7 +858,7 @@ static void test_by_no_key(void **state)
 	static const by_keys numbers[] = { BY_KEYS + 1, UINT64_MAX, (KEY_DISK + 1) << 8 };
 
 	(void)state;
-	for (size_t i = 0; i < N(numbers); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
 		struct top_row rows[3] = { { .by.disk = "sda", .letter = 'R', .io = 1 },
 					   { .by.disk = "sda", .letter = 'W', .io = 2 },
 					   { .by.disk = "sda", .letter = 'R', .io = 4 } };
@@ -865,8 +866,8 @@ static void test_by_no_key(void **state)
 		uint64_t io = 0;
 		size_t n;
 
-		top_rows_sort(rows, N(rows), numbers[i], SORT_BYTES);
-		n = top_rows_limit(rows, N(rows), numbers[i], 1);
+		top_rows_sort(rows, ARRAY_SIZE(rows), numbers[i], SORT_BYTES);
+		n = top_rows_limit(rows, ARRAY_SIZE(rows), numbers[i], 1);
 		while (n > 0)
 			io += rows[--n].io;
 		assert_int_equal(io, 7);

@@ -12,29 +12,32 @@
 #include <bpf/libbpf.h>
 #include <cmocka.h>
 
-#include "cmd/unwinder.h"
+#include "core/symbols/unwinder.h"
 
-/* What a process has mapped: nothing, as it has ended. */
+/* How often the file of an exited process was searched. */
 static unsigned int tries;
 
-bool __wrap_address_spaces_find(struct address_spaces *s, uint32_t pid, uint64_t address,
-				uint64_t at_ns, struct mapping *out);
-bool __wrap_address_spaces_find(struct address_spaces *s, uint32_t pid, uint64_t address,
-				uint64_t at_ns, struct mapping *out)
+int __wrap_code_search(struct code_search *search, const struct code_files *files,
+		       const struct code_file *of, struct opened_file *out);
+int __wrap_code_search(struct code_search *search, const struct code_files *files,
+		       const struct code_file *of, struct opened_file *out)
 {
-	(void)s, (void)pid, (void)address, (void)at_ns, (void)out;
+	(void)files, (void)of, (void)out;
+	*search = (struct code_search){ .process_root = -1, .kept_root = -1 };
 	tries++;
-	return false;
+	return -ENOENT;
 }
 
-void __wrap_address_spaces_each(struct address_spaces *s, uint32_t pid,
-				int (*each)(void *ctx, const struct mapping *m), void *ctx);
-void __wrap_address_spaces_each(struct address_spaces *s, uint32_t pid,
-				int (*each)(void *ctx, const struct mapping *m), void *ctx)
+int __wrap_code_mappings_each(uint32_t pid, int (*each)(void *ctx, const struct code_mapping *m),
+			      void *ctx);
+int __wrap_code_mappings_each(uint32_t pid, int (*each)(void *ctx, const struct code_mapping *m),
+			      void *ctx)
 {
-	(void)s, (void)pid, (void)each, (void)ctx;
+	(void)pid, (void)each, (void)ctx;
+	return 0;
 }
 
+static struct code_files code_files;
 static struct unwind_maps maps;
 static int wanted;
 static struct unwinder *u;
@@ -75,15 +78,15 @@ static int open_unwinder(void **state)
 	maps.tables = make_map(BPF_MAP_TYPE_ARRAY_OF_MAPS, 4, 4, UNWIND_SEGMENTS, inner, 0);
 	maps.rules = make_map(BPF_MAP_TYPE_ARRAY, 4, sizeof(struct unwind_rule), UNWIND_RULES, -1,
 			      BPF_F_MMAPABLE);
-	maps.files = make_map(BPF_MAP_TYPE_HASH, sizeof(struct unwind_file_key),
-			      sizeof(struct unwind_file), UNWIND_FILES, -1, 0);
-	wanted = make_map(BPF_MAP_TYPE_HASH, sizeof(struct unwind_file_key),
-			  sizeof(struct unwind_wanted), UNWIND_WANTED, -1, 0);
+	maps.files =
+	    make_map(BPF_MAP_TYPE_HASH, 4, sizeof(struct unwind_file), UNWIND_FILES, -1, 0);
+	wanted = make_map(BPF_MAP_TYPE_HASH, 4, sizeof(struct unwind_wanted), UNWIND_WANTED, -1, 0);
 	close(inner);
 	u = calloc(1, sizeof(*u));
-	const struct unwind_probe probe = { .maps = maps, .wanted = wanted, .find_key = -1 };
-
-	return u ? unwinder_open(u, &probe) : -1;
+	if (!u)
+		return -1;
+	u->files = &code_files;
+	return unwinder_open(u, &maps, wanted, true);
 }
 
 static int close_unwinder(void **state)
@@ -92,6 +95,7 @@ static int close_unwinder(void **state)
 	if (!u)
 		return 0;
 	unwinder_close(u);
+	code_files_clear(&code_files);
 	free(u);
 	close(maps.tables);
 	close(maps.rules);
@@ -100,18 +104,20 @@ static int close_unwinder(void **state)
 	return 0;
 }
 
-static void ask_for(uint64_t ino)
+/* Asks for a table like the walker does. */
+static void ask_for(uint32_t number)
 {
-	const struct unwind_file_key key = { .ino = ino };
-	const struct unwind_wanted from = { .pid = 1 };
+	const struct unwind_wanted from = { .key.ino = number, .pid = 1 };
+	const struct unwind_file file = { .key.ino = number, .state = UNWIND_IS_WANTED };
 
-	bpf_map_update_elem(wanted, &key, &from, BPF_NOEXIST);
+	if (!bpf_map_update_elem(maps.files, &number, &file, BPF_NOEXIST))
+		bpf_map_update_elem(wanted, &number, &from, BPF_NOEXIST);
 }
 
 /* The first drain, and 2, 4, 8, 16, 16 ... later. */
 static void test_file_that_cannot_be_read(void **state)
 {
-	struct unwind_file_key left;
+	uint32_t left;
 
 	(void)state;
 	if (!u)
@@ -132,19 +138,20 @@ static void test_file_that_cannot_be_read(void **state)
 /* With all else of a process, since it was asked for. */
 static void test_file_that_has_been_read(void **state)
 {
-	const struct unwind_file_key key = { .ino = 7 };
-	const struct unwind_file file = { .state = UNWIND_NO_TABLE };
-	struct unwind_file_key left;
+	const struct unwind_file file = { .key.ino = 7, .state = UNWIND_NO_TABLE };
+	const struct unwind_wanted from = { .key.ino = 7, .pid = 1 };
+	const uint32_t seven = 7;
+	uint32_t left;
 
 	(void)state;
 	if (!u) {
 		skip();
 		return; /* skip() does not, for the analyzer */
 	}
-	assert_false(unwind_store_has(u->store, &key));
-	assert_int_equal(unwind_store_set(u->store, &key, &file), 0);
-	assert_true(unwind_store_has(u->store, &key));
-	ask_for(7);
+	assert_false(unwind_store_has(u->store, 7));
+	assert_int_equal(unwind_store_set(u->store, 7, &file), 0);
+	assert_true(unwind_store_has(u->store, 7));
+	bpf_map_update_elem(wanted, &seven, &from, BPF_NOEXIST);
 	unwinder_serve(u);
 	assert_int_equal(tries, 0);
 	assert_int_equal(bpf_map_get_next_key(wanted, NULL, &left), -ENOENT);
@@ -154,29 +161,29 @@ static void test_file_that_has_been_read(void **state)
 static unsigned int fill_store(const uint64_t *rows, size_t n_rows, uint32_t *generation)
 {
 	static const struct unwind_rule rule = { .cfa = UNWIND_SP, .cfa_off = 16 };
-	struct unwind_file_key key = { .size = 1 };
+	uint32_t number = 0;
 	struct unwind_file file;
 	int r;
 
-	for (;; key.ino++) {
+	for (;; number++) {
 		r = unwind_store_add(u->store, rows, n_rows, &rule, 1, &file);
 		if (r)
 			break;
-		assert_int_equal(unwind_store_set(u->store, &key, &file), 0);
-		assert_int_equal(bpf_map_lookup_elem(maps.files, &key, &file), 0);
-		if (key.ino)
+		assert_int_equal(unwind_store_set(u->store, number, &file), 0);
+		assert_int_equal(bpf_map_lookup_elem(maps.files, &number, &file), 0);
+		if (number)
 			assert_int_equal(file.generation, *generation);
 		*generation = file.generation;
 	}
 	assert_int_equal(r, -ENOSPC);
-	return (unsigned int)key.ino;
+	return number;
 }
 
 static void test_full_store(void **state)
 {
 	enum { ROWS = 60000 };
 	static uint64_t rows[ROWS];
-	struct unwind_file_key left;
+	uint32_t left;
 	uint32_t before = 0, generation;
 	unsigned int files;
 
@@ -188,7 +195,6 @@ static void test_full_store(void **state)
 	files = fill_store(rows, ROWS, &before);
 	assert_int_not_equal(before, 0); /* the walker knows nothing yet */
 	assert_int_equal(files, UNWIND_SEGMENTS);
-	assert_int_equal(unwind_store_size(u->store), 32U << 20);
 	u->is_full = true;
 	unwinder_serve(u);
 	assert_false(u->is_full);

@@ -31,7 +31,7 @@ static struct virtio_counts *open_counts(struct programs *p)
 	return c;
 }
 
-/* What a program does that has seen bank @bank active. */
+/* Counts like a program that found bank @bank active. */
 static void count(struct programs *p, uint32_t bank, size_t row, uint64_t ns)
 {
 	size_t at = row * VIRTIO_BANKS + bank;
@@ -42,7 +42,7 @@ static void count(struct programs *p, uint32_t bank, size_t row, uint64_t ns)
 		p->lats[at].max_ns = ns;
 }
 
-/* One interval: its only row is that of queue @row, with @buffers. */
+/* One interval: its only row is queue @row, with @buffers. */
 static void check(struct virtio_counts *c, bool last, uint32_t row, uint64_t buffers, uint64_t max)
 {
 	struct virtio_rows rows = { 0 };

@@ -16,13 +16,12 @@
 #include "cmd/virtio/attach.h"
 #include "cmd/virtio/options.h"
 #include "cmd/virtio/print.h"
+#include "core/base/array.h"
 #include "core/system/kallsyms.h"
 #include "test/unit/formats.h"
 #include "test/unit/golden.h"
 #include "test/unit/recorded.h"
 #include "test/unit/root.h"
-
-#define N(array) (sizeof(array) / sizeof((array)[0]))
 
 /* ---- options ---- */
 
@@ -122,7 +121,7 @@ static void test_bad_options(void **state)
 	struct line line;
 
 	(void)state;
-	for (size_t i = 0; i < N(bad); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		if (!parse(&line, bad[i], &o, &err))
 			fail_msg("'%s' is taken", bad[i]);
 		assert_int_equal(err.status, STATUS_USAGE);
@@ -247,7 +246,7 @@ static void add_latency(struct virtio_rows *rows, struct virtio_id id, unsigned 
 static const struct virtio_id net_in = { 10, 0, 1 }, net_out = { 10, 1, 1 }, disk = { 2, 0, 2 },
 			      vsock = { 3, 0, 19 }, unknown = { 11, 4, 77 };
 
-/* What was counted, in no order. */
+/* The counts, unordered. */
 static void fill(struct virtio_rows *rows, bool latencies)
 {
 	add(rows, net_out, (struct virtio_value){ .out_sgs = 5, .out_bytes = 5060 });
@@ -274,7 +273,7 @@ static void test_join_and_sort(void **state)
 	(void)state;
 	fill(&rows, false);
 	virtio_rows_finish(&rows, false);
-	/* what came back only is a row of -x */
+	/* a queue whose buffers were only returned has a row with -x only */
 	assert_int_equal(rows.n, 4);
 	assert_string_equal(rows.rows[0].device, "virtio2");
 	assert_int_equal(rows.rows[0].in_sgs, 400);
@@ -326,7 +325,7 @@ static void print_recorded(const struct virtio_options *o, const struct schema *
 		{ "latency", o->latency },
 		{ "way", ATTACH_CALLS },
 	};
-	const struct recording_head head = { *meta, settings, N(settings) };
+	const struct recording_head head = { *meta, settings, ARRAY_SIZE(settings) };
 	const struct recording_table table = { "rows", schema };
 	struct recording_interval in = { .interval = *interval, .last = true, .text = "" };
 	struct virtio_rows replayed = { 0 };
@@ -355,9 +354,9 @@ static void golden(const char *name, enum format format, bool extended, bool lat
 	static const struct loss losses[] = { { "reaped", "buffers", 3 }, { "clock", "no", 0 } };
 	static const struct meta_hook hook = { "irq", "raw_tp", "irq_handler_entry", NULL };
 	static const char *const notes[] = { "what cannot be \"seen\"" };
-	const struct meta meta = { "0.1.0", "6.1.0", "virtio", &hook, 1, notes, 1 };
+	const struct meta meta = { "0.1.0", "6.1.0", "virtio", .hooks = &hook, 1, notes, 1 };
 	const struct interval interval = { 1700000000000000001ull, 1700000003000000000ull, losses,
-					   N(losses) };
+					   ARRAY_SIZE(losses) };
 	struct virtio_options o = { .extended = extended,
 				    .latency = latency,
 				    .timestamp = latency };
@@ -396,8 +395,8 @@ static void test_golden(void **state)
 	(void)state;
 	setenv("TZ", "UTC", 1);
 	tzset();
-	for (size_t v = 0; v < N(variants); v++)
-		for (size_t f = 0; f < N(extensions); f++) {
+	for (size_t v = 0; v < ARRAY_SIZE(variants); v++)
+		for (size_t f = 0; f < ARRAY_SIZE(extensions); f++) {
 			snprintf(name, sizeof(name), "virtio%s.%s", variants[v], extensions[f]);
 			golden(name, (enum format)f, v & 1, v & 2);
 		}

@@ -57,7 +57,7 @@ def keyring():
 
 
 class Mirrors:
-    """Where Debian's suites are: (archive, security), from the machine's apt or as told."""
+    """The addresses of Debian's suites, (archive, security): as given, or from the machine's apt."""
 
     def __init__(self, archive=None, security=None):
         self.archive, self.security = archive, security
@@ -142,9 +142,7 @@ class Archive:
         found = []
         for pattern in patterns:
             before, star, after = pattern.partition("*")
-            if not star:
-                raise CannotFetch(f"{pattern}: no `*` in it")
-            form = re.compile(re.escape(before) + f"({VERSION})" + re.escape(after))
+            form = re.compile(re.escape(before) + (f"({VERSION})" if star else "()") + re.escape(after))
             found.append({match[1] for match in map(form.fullmatch, names) if match})
             if not found[-1]:
                 raise CannotFetch(f"no package {pattern} in {', '.join(self.suites)}")
@@ -190,7 +188,7 @@ class Archive:
 
 
 def _recorded(path, kernel, folder):
-    """What an earlier fetch() left, if it is for the same line and its files are unharmed."""
+    """The record of an earlier fetch(), if it has the same line and its files are unchanged."""
     try:
         with open(path, encoding="utf-8") as file:
             record = json.load(file)

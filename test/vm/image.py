@@ -8,7 +8,7 @@ A folder per kernel:
   modules/        goes to /lib/modules/RELEASE: the modules of modules.txt, unpacked
   missing         what of modules.txt this kernel has built in or has not: "NAME built-in|absent"
   btf/vmlinux     the BTF of the kernel, raw
-  btf/MODULE.btf  the BTF of each module that has its own, raw; to be read upon btf/vmlinux
+  btf/MODULE.btf  the BTF of each module that has its own, raw; it refers to btf/vmlinux
 """
 import hashlib
 import os
@@ -18,6 +18,7 @@ import tempfile
 import time
 
 import kernel_file
+import source
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 INDEXES = ("modules.builtin", "modules.order", "modules.builtin.modinfo")
@@ -43,12 +44,13 @@ def wanted_modules():
     return wanted
 
 
-def key(record, busybox):
+def key(record, busybox, config):
     """Names all that an image is made from; another key means another image."""
     digest = hashlib.sha256()
     for package in record["packages"]:
         digest.update(package["sha256"].encode())
-    for name in ("modules.txt", "guest/init", "image.py", "kernel_file.py"):
+    for name in ("modules.txt", "guest/init", "image.py", "kernel_file.py",
+                 *(["source.py", config] if config else [])):
         with open(f"{HERE}/{name}", "rb") as file:
             digest.update(file.read())
     with open(busybox, "rb") as file:
@@ -178,25 +180,28 @@ def _make_initrd(image, order, busybox):
     _write(f"{image}/initrd", done.stdout)
 
 
-def _build(debs, image, arch, busybox):
+def _build(debs, image, kernel, busybox):
     with tempfile.TemporaryDirectory(dir=os.path.dirname(image), prefix=".unpacked-") as folder:
         _unpack(debs, folder)
+        if kernel.config:
+            source.build(folder, kernel.config)
         release, modules = _release_folder(folder)
         kernels = [path for path in (f"{folder}/boot/vmlinuz-{release}", f"{modules}/vmlinuz")
                    if os.path.exists(path)]
         if not kernels:
             raise CannotBuild(f"no vmlinuz of {release} in these packages")
-        kernel = _read(kernels[0])
-        if arch == "arm64":
-            kernel = kernel_file.image(kernel)
-        _write(f"{image}/vmlinuz", kernel)
-        btf = kernel_file.btf(kernel)
+        program = _read(kernels[0])
+        if kernel.arch == "arm64":
+            program = kernel_file.image(program)
+        _write(f"{image}/vmlinuz", program)
+        btf = kernel_file.btf(program)
         if not btf:
             raise CannotBuild(f"the kernel {release} has no BTF")
         _write(f"{image}/btf/vmlinux", btf)
         _write(f"{image}/release", release.encode())
+        os.mkdir(f"{image}/modules")
         order = _copy_modules(_Tree(modules), wanted_modules(), image)
-        if not order:
+        if not order and not kernel.config:
             raise CannotBuild(f"none of the modules to boot with is there in {release}")
         for name in INDEXES:
             if os.path.exists(f"{modules}/{name}"):
@@ -220,25 +225,25 @@ def _index(image, release):
 
 
 def prepare(kernel, record, cache, busybox):
-    """The folder of the kernel's image, made if it is not there. kernel: has .name and .arch; busybox: a
-    static one for it.
+    """The folder of the kernel's image, made if it is not there. kernel: has .name, .arch and .config;
+    busybox: a static one for it.
 
     Others of that kernel are removed once they have not been used for a week:
     another checkout may be using one right now.
     """
     folder = f"{cache}/images"
     name = kernel.name
-    image = f"{folder}/{name}-{key(record, busybox)}"
+    image = f"{folder}/{name}-{key(record, busybox, kernel.config)}"
     if os.path.exists(f"{image}/initrd"):
         os.utime(image)
         return image
     os.makedirs(folder, exist_ok=True)
     new = tempfile.mkdtemp(dir=folder, prefix=f".new-{name}-")
     try:
-        _build([f'{cache}/packages/{p["file"]}' for p in record["packages"]], new, kernel.arch, busybox)
+        _build([f'{cache}/packages/{p["file"]}' for p in record["packages"]], new, kernel, busybox)
         os.chmod(new, 0o755)
         os.rename(new, image)
-    except kernel_file.BadFile as error:
+    except (kernel_file.BadFile, source.CannotMake) as error:
         raise CannotBuild(str(error)) from error
     finally:
         shutil.rmtree(new, ignore_errors=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is inside a kernel's files: the ELF of a bzImage, the Image of arm64, and the BTF of either."""
+"""Parts of a kernel's files: the ELF of a bzImage, the Image of arm64, and the BTF of either."""
 import gzip
 import lzma
 import struct
@@ -16,7 +16,7 @@ _PACKERS = (
 
 
 class BadFile(Exception):
-    """Not what it should be; the text says what is wrong."""
+    """The file is not as expected; the text has the reason."""
 
 
 def unpack(data):
@@ -53,7 +53,7 @@ def vmlinux(image):
 
 
 def image(data):
-    """What QEMU boots on arm64: the Image inside a file that is compressed, or an EFI program
+    """The Image that QEMU boots on arm64, from a file that is compressed, or an EFI program
     (drivers/firmware/efi/libstub/zboot-header.S), or neither."""
     if data[:2] == b"MZ" and data[4:8] == b"zimg":
         offset, length = struct.unpack_from("<II", data, 8)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What became of each kernel's run, and the table of them all."""
+"""The result of each kernel's run, and the table of all results."""
 import json
 import os
 import re
@@ -78,7 +78,7 @@ class Result:
         return None
 
     def died(self, status):
-        """A guest is gone: if it ended before its tests did, what is told of that."""
+        """A guest has ended: returns a message if its tests had not, else None."""
         if self.done or not self.release:
             return None
         test = (self._running or "test_none between tests").removeprefix("test_").replace(" ", ":", 1)
@@ -147,7 +147,7 @@ class Result:
 
 
 def load(path, name):
-    """A Result that data() wrote; one that says so where there is none."""
+    """Reads a Result that data() wrote; if that fails, a Result with the error as its problem."""
     result = Result(name, {"version": "-"}, {})
     try:
         with open(path, encoding="utf-8") as file:
@@ -299,8 +299,8 @@ def _runs(text):
 
 
 def runs(old, kernels, results):
-    """That section, whose rows are those of `kernels`, names: of these results, else as the text `old` has
-    them; a kernel that is in neither was not run yet."""
+    """The section of the last runs, with a row for each name of `kernels`: from the results, else from the
+    text `old`; a kernel in neither was not run yet."""
     rows = _runs(old)
     for result in results:
         counts = (sum(result.count(file, outcome) for file in result.tests) for outcome in OUTCOMES)
@@ -312,7 +312,7 @@ def runs(old, kernels, results):
 
 
 def with_runs(text, kernels, results):
-    """The text of docs/KERNELS.md with that section renewed; the others are those of the last whole run."""
+    """The text of docs/KERNELS.md with the section of the last runs renewed; the others stay."""
     before, _, rest = text.partition(RUNS)
     return before + runs(text, kernels, results) + "\n## " + rest.partition("\n## ")[2]
 

@@ -67,7 +67,7 @@ class TestRun(unittest.TestCase):
         return run.Kernel(f"{name} suite linux-image-{name}.*-amd64")
 
     def test_lines(self):
-        """What a line of kernels.txt says, and what it may not."""
+        """Lines of kernels.txt, valid and invalid."""
         kernel = run.Kernel("6.12-16k  trixie,trixie-security  linux-image-6.12.*-arm64-16k turn=command")
         self.assertEqual((kernel.name, kernel.suites, kernel.arch, kernel.share, kernel.turn),
                          ("6.12-16k", ["trixie", "trixie-security"], "arm64", "9p", "command"))
@@ -77,13 +77,15 @@ class TestRun(unittest.TestCase):
         self.assertEqual(kernel.boot, "")
         kernel = run.Kernel("9-x sid linux-image-9.*-amd64 boot=lockdown=integrity,preempt=none")
         self.assertEqual(kernel.boot, "lockdown=integrity preempt=none")
+        self.assertIsNone(kernel.config)
+        self.assertEqual(run.Kernel("9-x sid linux-source-9 config=a.config").config, "a.config")
         for bad in ("share=nfs", "turn=never", "colour=red"):
             with self.assertRaisesRegex(run.CannotRun, "9: bad setting"):
                 run.Kernel(f"9 sid linux-image-9.*-amd64 {bad}")
         self.assertEqual(vt.columns(["# a", "9 sid p", "9-rt sid p", "10 sid p turn=command", ""]), ["9"])
 
     def result(self, *script, again=None):
-        """Of a run whose guests do what @script says, and from the second on @again."""
+        """The Result of a run whose first guest does @script, and the others @again."""
         scripts = itertools.chain([script], itertools.repeat(again))
         options = self.options()
         kernel = self.kernel("9.9")
@@ -94,7 +96,7 @@ class TestRun(unittest.TestCase):
                            {"test_a": ["T.x", "T.y"]}, options).run()
 
     def test_short_list(self):
-        """What is marked is for the oldest or the newest kernel of CI's only, for both, or for all others."""
+        """A mark limits a test to CI's oldest kernel, the newest, both (ends), or all others (older)."""
         lines = [(1, "exact:TestTop"), (2, "hostile  ends"), (3, "alone oldest"), (4, "offline newest"),
                  (5, "verifier older")]
         kernels = [self.kernel(name) for name in ("7", "8", "9")]
@@ -127,7 +129,7 @@ class TestRun(unittest.TestCase):
             self.assertEqual(os.path.basename(environment.get(name, "")), program, name)
 
     def test_slow(self):
-        """However long all of it takes: signs of life are enough."""
+        """A slow guest is not given up, however long it takes, if it shows signs of life."""
         alive = [part for _ in range(8) for part in (SILENCE / 2, {"file": "test_a", "alive": True})]
         result = self.result(self.BOOTED, {"file": "test_a", "start": "T.x"}, *alive, passed("T.x"),
                              passed("T.y"), {"done": True})
@@ -140,7 +142,7 @@ class TestRun(unittest.TestCase):
         self.assertRegex(result.problems[0], r"^was given up after \d+ s, in test_a T.y; ")
 
     def test_crashed(self):
-        """A guest that is gone is told, and another one has what is left: so many times."""
+        """A guest that ends early is reported, and another guest runs the rest, a few times at most."""
         crash = (self.BOOTED, passed("T.x"), {"file": "test_a", "start": "T.y"})
         result = self.result(*crash, again=(self.BOOTED, passed("T.y"), {"done": True}))
         self.assertFalse(result.failed(), result.problems)
@@ -177,7 +179,7 @@ class TestRun(unittest.TestCase):
     FILES = {"test_a": ["T.x", "T.y", "T.z"], "test_b": ["T.x"], "test_c": ["T.x", "T.y"]}
 
     def results(self, outcome=lambda test: "passed", dmesg=(), **more):
-        """Of a run whose guests have what their jobs ask for; and the jobs, by their folders."""
+        """Results of a run whose guests run the tests of their jobs; and the jobs, by folder."""
         jobs, options = {}, self.options(**more)
 
         def boot(_kernel, _image, _root, out, **_):
@@ -281,6 +283,23 @@ class TestKernelFile(unittest.TestCase):
         self.assertIsNone(run.image.kernel_file.btf(self.IMAGE.replace(self.BTF, b"")))
 
 
+class TestSource(unittest.TestCase):
+    """A kernel that is built here."""
+
+    def test_untrue(self):
+        """If dependencies between options override the wanted configuration, that is reported."""
+        wanted = "# some words\n# CONFIG_A is not set\nCONFIG_B=y\nCONFIG_C=\"c\"\n\n"
+        untrue = run.image.source.untrue
+        self.assertEqual(untrue(wanted, "CONFIG_B=y\nCONFIG_C=\"c\"\nCONFIG_AB=y\n"), [])
+        self.assertEqual(untrue(wanted, "CONFIG_A=m\n# CONFIG_B is not set\nCONFIG_C=\"c\"\n"),
+                         ["# CONFIG_A is not set", "CONFIG_B=y"])
+
+    def test_no_sources(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                self.assertRaisesRegex(run.image.source.CannotMake, "in these packages"):
+            run.image.source.build(folder, "small.config")
+
+
 vt = run.verifier_table
 
 
@@ -296,15 +315,22 @@ class TestVerifierTable(unittest.TestCase):
         return {"compiler": "clang 99", "programs": list(cells), "cells": cells}
 
     def test_rows(self):
-        """Backup programs count for their primary, and the most is taken."""
-        self.assertEqual(vt.gather(["top\ta\t7\t1000", "top\ta_2\t9\t500", "top\ta_3\t8\t2000",
+        """A spare program counts for that which does the work, and the most is taken."""
+        self.assertEqual(vt.gather(["top\ta\t7\t1000", "top\ta_spare\t9\t500",
                                     "top\tb\t-\tno such tracepoint", "top\tc\t-\tbad", "top\tc\t1\t99",
-                                    "calls\tv_read_ke\t5\t100", "calls\text4_r_ke_2\t6\t100"]),
+                                    "calls\tv_read_ke\t5\t100", "calls\text4_r_ke_spare\t6\t100"]),
                          {"top a": [9, "0.5 ms"], "top b": [None, "no such tracepoint"],
                           "top c": [1, "0.1 ms"], "calls *_ke": [6, "0.1 ms"]})
 
+    def test_refused_with_one_command_line(self):
+        """Programs that iotrace loads must be accepted with each command line; other programs of --all with one."""
+        lines = ["top\ta\t7\t1000", "top\ta\t-\tmath between map_value pointer and register"]
+        self.assertEqual(vt.gather(lines), {"top a": [7, "1.0 ms"]})
+        cells = vt.gather(lines, lines[1:])
+        self.assertEqual(vt.exceeded(self.TABLE, "9.9", cells), [f"top a: cannot be loaded: {cells['top a'][1]}"])
+
     def test_text(self):
-        """What is written is read again."""
+        """parse() reads what render() writes."""
         text = vt.render(self.TABLE)
         self.assertEqual(vt.parse(f"before\n{text}after\n"), self.TABLE)
         self.assertEqual(vt.section(f"before\n{text}after\n"), text)
@@ -346,7 +372,7 @@ class TestVerifierTable(unittest.TestCase):
         self.assertEqual(len(vt.unlisted(self.TABLE, [*kernels, "10.1"], rows)), 1)
 
     def test_renewed(self):
-        """By the kernels that were run; the others' figures stay, rows are those of today."""
+        """Kernels that were run get new figures, others keep theirs; rows are today's programs."""
         new = {"top a": [300, "0.3 ms"], "top x": [7, "0.1 ms"]}
         table = vt.renewed(self.TABLE, ["8.8", "9.9"], {"9.9": self.figures(new)})
         self.assertEqual(table["rows"], {"top a": {"8.8": self.CELLS["top a"], "9.9": new["top a"]},
@@ -356,7 +382,7 @@ class TestVerifierTable(unittest.TestCase):
         self.assertEqual(vt.parse(vt.replaced("none yet\n", table)), table)
 
     def test_written(self):
-        """What a guest tells gets into the document, and stays there when --docs writes it anew."""
+        """Figures reported by a guest get into the document, and stay there when --docs renews it."""
         result = run.report.Result("9.9", {"version": "9.9-1"}, {})
         result.take({"file": "test_verifier", "figures": self.figures(self.CELLS)})
         with tempfile.TemporaryDirectory() as tree, mock.patch.object(run, "TREE", tree), \

@@ -40,7 +40,7 @@ def _unpack(debs, root):
 
 
 def prepare(arch, cache, mirrors, update=False):
-    """The folder that is the root, made if it is not there; arguments as of apt.fetch()."""
+    """The folder that is the root, made if it does not exist. For the arguments see apt.fetch()."""
     suites, *names = _lines()
     names = sorted(sum(names, []))
     kernel = types.SimpleNamespace(name=f"userland-{arch}", arch=arch, suites=suites, patterns=names,

@@ -16,16 +16,15 @@ RENEW = "`test/vm/run --verifier-table -- verifier` renews the table of docs/KER
 
 
 def columns(lines):
-    """The kernels of these lines of kernels.txt that have a column: other builds of a kernel are compared
-    with its own, and those that CI does not run need none."""
+    """The kernels of these lines of kernels.txt that have a column. Other builds of a kernel have none: they
+    are compared with its column; nor have kernels that CI does not run."""
     return [line.split()[0] for line in lines if re.match(r"[^#\s-]+\s", line) and "turn=command" not in line]
 
 
 def row_of(name, program):
-    """The row that a program of probes/NAME.bpf.c is counted in: that of the program that does the
-    work, if it is a backup program or goes on to it; those of probes/call_functions.h, which differ
-    by constants only, have one."""
-    program = re.sub(r"_[b1-6]$", "", program)
+    """The row in which a program of probes/NAME.bpf.c is counted. A spare has the row of its program. The
+    programs of probes/call_functions.h, which differ by constants only, share a row."""
+    program = re.sub(r"_spare$", "", program)
     return f"{name} " + re.sub(r"^.*_(e|x|ke|kx)$", r"*_\1", program)
 
 
@@ -33,9 +32,10 @@ def beyond_limit(cell):
     return cell[0] is None and bool(LIMIT.search(cell[1]))
 
 
-def gather(lines):
+def gather(lines, chosen=()):
     """{row: cell} of what the test program `verifier` printed: the most of each row, or that it is
-    beyond a limit."""
+    beyond a limit. chosen: of those lines, the ones of programs that iotrace would have loaded: of
+    these none may be refused with one command line because it is accepted with another."""
     cells = {}
     for line in lines:
         name, program, insns, text = line.split("\t", 3)
@@ -44,11 +44,15 @@ def gather(lines):
         old = cells.get(row)
         if not old or beyond_limit(cell) or not beyond_limit(old) and (cell[0] or 0) > (old[0] or 0):
             cells[row] = cell
+    for line in chosen:
+        name, program, insns, text = line.split("\t", 3)
+        if insns == "-" and not program.endswith("_spare"):
+            cells[row_of(name, program)] = [None, text]
     return cells
 
 
 def section(text):
-    """The part of KERNELS.md that is the table; "" if there is none."""
+    """The part of KERNELS.md that is the table; "" if it has no table."""
     _, begin, rest = text.partition(BEGIN)
     inside, end, _ = rest.partition(END)
     return begin + inside + end if begin and end else ""
@@ -93,7 +97,7 @@ def _reasons(table):
 
 
 def render(table):
-    """What parse() reads."""
+    """The text of the table, for parse()."""
     def cell(row, kernel):
         insns, text = row.get(kernel, [None, None])
         return f"{insns} ({text})" if insns is not None else "-" if text is not None else "?"
@@ -109,7 +113,7 @@ def render(table):
             f"command lines of test/live/test_verifier.py, compiled by {table['compiler']}. In "
             "brackets the time that took in an emulated machine: shown, and never compared. A test "
             "fails where a program takes more than 20 % above its row; docs/LAB.md tells how to "
-            "renew the table. A row counts its backup programs in; \\*_e, \\*_x, \\*_ke and "
+            "renew the table. A row counts its spare programs in; \\*_e, \\*_x, \\*_ke and "
             "\\*_kx are the programs of probes/call_functions.h. \"-\": that kernel cannot load it, "
             "for a reason given below.\n\n" +
             escaped("| " + " | ".join(row) + " |\n" for row in rows) +
@@ -119,10 +123,10 @@ def render(table):
 def renewed(old, kernels, figures):
     """The table `old` with the figures {kernel: {"compiler", "programs", "cells"}} of a run.
 
-    Rows are those of that run's programs; kernels that were not run keep their figures."""
+    Its rows are the programs of that run; kernels that were not run keep their figures."""
     (compiler, rows), *others = {(f["compiler"], tuple(f["programs"])) for f in figures.values()}
     if others:
-        raise ValueError("the kernels' figures are not those of one build")
+        raise ValueError("the kernels' figures come from different builds")
     table = {"compiler": compiler, "kernels": kernels, "rows": {}}
     for row in rows:
         cells = dict(old["rows"].get(row, {}))
@@ -138,10 +142,10 @@ def replaced(text, table):
 
 
 def unlisted(table, kernels, programs):
-    """What is wrong with the table of these rows and kernels, a line each."""
+    """The faults of the table, given the programs and kernels, a line each."""
     wrong = []
     if table["kernels"] != kernels:
-        wrong.append(f"its kernels are {table['kernels']}, those of kernels.txt {kernels}")
+        wrong.append(f"its kernels are {table['kernels']}, kernels.txt has {kernels}")
     wrong += [f"{row}: not in the table" for row in programs if row not in table["rows"]]
     wrong += [f"{row}: in the table, and no such program" for row in table["rows"]
               if row not in programs]
@@ -149,7 +153,7 @@ def unlisted(table, kernels, programs):
 
 
 def exceeded(table, kernel, cells):
-    """What {row: cell} of a kernel have above the table, or otherwise, a line each."""
+    """Cells of a kernel, {row: cell}, that exceed the table's or differ otherwise, a line each."""
     wrong = []
     for row, (insns, text) in cells.items():
         if beyond_limit([insns, text]):

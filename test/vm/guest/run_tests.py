@@ -71,7 +71,7 @@ class File:
         self._clean_up()
 
     def _run_once(self):
-        """None, or why it did not come to its end."""
+        """Runs the test file once; returns None, or the reason why it did not finish."""
         reader, writer = os.pipe()
         with open(f"{OUT}/{self.name}.log", "a", encoding="utf-8") as log:
             child = os.fork()
@@ -136,7 +136,7 @@ class File:
 
     @staticmethod
     def _stacks(pid, log):
-        """Where a program that hangs is, and its children."""
+        """Writes the stacks of a program that hangs, and of its children."""
         for other in subprocess.run(["ps", "-o", "pid=", "-s", str(pid)], capture_output=True,
                                     text=True, check=False).stdout.split():
             for name in ("cmdline", "wchan", "stack"):
@@ -148,7 +148,7 @@ class File:
 
     @staticmethod
     def _kill(pid):
-        """Has it take down what it set up; what is left of it then is killed. It is there still, or a zombie."""
+        """Asks it by SIGTERM to clean up, then kills what is left. The process exists, at least as a zombie."""
         os.kill(pid, signal.SIGTERM)
         end = time.monotonic() + GRACE
         while time.monotonic() < end and \
@@ -161,7 +161,7 @@ class File:
 
     @staticmethod
     def _clean_up():
-        """What a file that was killed left must not disturb the next one."""
+        """Removes the loop devices of a killed test file, for the next one."""
         subprocess.run(["losetup", "-D"], check=False)
 
 

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The rows of A and B, and what each has counted in blocks of intervals. */
+#ifndef IOTRACE_CMD_COMPARE_ROWS_H
+#define IOTRACE_CMD_COMPARE_ROWS_H
+
+#include "cmd/compare/options.h"
+#include "core/base/intern.h"
+#include "output/hist.h"
+
+/* What a row is about. */
+enum compare_key {
+	COMPARE_OP,
+	COMPARE_IO,
+	COMPARE_LAYER, /* from here on: --rows */
+	COMPARE_DISK,
+	COMPARE_UNIT,
+	COMPARE_CONTAINER,
+	COMPARE_CGROUP,
+	COMPARE_USER,
+	COMPARE_COMM,
+	COMPARE_FILE,
+	COMPARE_DIR,
+	COMPARE_KEYS
+};
+extern const char *const compare_keys[COMPARE_KEYS]; /* columns of CSV */
+
+/* A row's sums over some intervals. */
+struct compare_counts {
+	double requests, time_ns, bytes, errors;
+};
+
+#define COMPARE_BLOCKS 128
+
+/* The intervals of A or B: each block has some of them, the last one may have fewer. */
+struct compare_times {
+	double start, end; /* seconds since the epoch */
+	size_t n;	   /* intervals */
+	size_t per;	   /* of a block */
+	double secs[COMPARE_BLOCKS];
+};
+
+struct compare_row {
+	const char *labels[COMPARE_KEYS]; /* "": has none */
+	uint64_t seed;			  /* of its labels */
+	struct compare_counts counts[2][COMPARE_BLOCKS];
+	/* HIST_FINE_SLOTS of each block; NULL: none */
+	uint32_t (*slots[2])[HIST_FINE_SLOTS];
+	double requests; /* of A and B */
+};
+
+#define COMPARE_ROWS 64 /* of a table, at most: those with most requests */
+
+/* What a subcommand has recorded. */
+struct compare_table {
+	const char *subcommand;
+	uint64_t keys; /* of the rows */
+	struct compare_times times[2];
+	struct intern names;
+	struct compare_row **rows;
+	size_t n;
+	size_t left_out; /* rows that are not compared: too few requests, or no room */
+};
+
+/* Reads A and B of the subcommand (table->subcommand).  0, or -errno with @err: one of them cannot
+ * be read, has nothing of that subcommand (-ENOENT), or has other keys. */
+int compare_rows_read(struct compare_table *table, const struct compare_options *o,
+		      struct error *err);
+void compare_rows_free(struct compare_table *table);
+
+/* Joins the blocks of each side as stats_block_length() says: table->times have the blocks' lengths
+ * then.  Returns how many there are. */
+size_t compare_rows_join(struct compare_table *table, int side);
+
+#endif

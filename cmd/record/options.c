@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/record/options.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "cmd/engine/segments.h"
+#include "core/base/clock.h"
+#include "core/base/parse.h"
+#include "core/base/text.h"
+
+#define OWN struct record_options
+
+#define LEAST_SIZE (16 << 20)
+
+static int take_size(void *own, const char *arg, struct error *err)
+{
+	OWN *o = own;
+
+	return parse_size("--size", arg, LEAST_SIZE, &o->size, err);
+}
+
+static const struct args_option options[] = {
+	{ "dir", 0, "DIR", "the directory of the recordings (" SEGMENTS_DIR ")", ARGS_OUTPUT,
+	  ARGS_FILE(dir) },
+	{ "size", 0, "SIZE", "the directory's recordings have at most SIZE bytes, 16M or more (1G)",
+	  ARGS_OUTPUT, ARGS_TAKEN(take_size) },
+	{ "keep", 0, "TIME", "recordings that are older than TIME are removed (7d)", ARGS_OUTPUT,
+	  ARGS_SECONDS(keep_ns) },
+	{ "interval", 0, "SECS", "one interval every SECS seconds (1)", ARGS_COUNTED,
+	  ARGS_SECONDS(interval_ns) },
+	{ 0 },
+};
+
+static int take_collector(const char *arg, void *own, struct error *err)
+{
+	OWN *o = own;
+	struct collector_words *words = &o->collectors[o->n_collectors];
+	int r;
+
+	if (o->n_collectors == RECORD_COLLECTORS)
+		return error_set(err, STATUS_USAGE, -E2BIG, "more than %d collectors",
+				 RECORD_COLLECTORS);
+	r = collector_parse(arg, words, err);
+	if (r)
+		return r;
+	for (size_t i = 0; i < o->n_collectors; i++) {
+		if (strcmp(o->collectors[i].name, words->name) != 0)
+			continue;
+		error_set(err, STATUS_USAGE, -EINVAL, "two collectors are called '%s'",
+			  words->name);
+		error_hint(err, "give one of them a name: %s-2='%s ...'", words->name, words->name);
+		return -EINVAL;
+	}
+	o->n_collectors++;
+	return 0;
+}
+
+static const struct args_example examples[] = {
+	{ "", "the last week" },
+	{ "--size 200M --keep 1d top slow", "two collectors, a day" },
+	{ "'slow -m 5 -d sda' w='top -d sda'", "options, and a name" },
+	{ 0 },
+};
+
+const struct args_spec record_args = {
+	.options = options,
+	.doc =
+	    "Records what other subcommands count, always, in a directory whose oldest recordings "
+	    "make room for new ones. `iotrace SUBCOMMAND --replay DIR --begin 03:10 --end 03:15` "
+	    "shows them.",
+	.notes =
+	    "COLLECTOR is one of " COLLECTOR_NAMES " (all of them by default), or a subcommand "
+	    "with its options, in quotes; NAME=COLLECTOR gives it another name, for `--replay "
+	    "DIR/NAME`.",
+	.argument = take_collector,
+	.arguments = "[COLLECTOR...]",
+	.examples = examples,
+};
+
+int record_options(int argc, char **argv, struct record_options *o, struct error *err)
+{
+	int r;
+
+	*o = (struct record_options){ .dir = SEGMENTS_DIR,
+				      .size = 1ULL << 30,
+				      .keep_ns = 7 * 86400 * NS_PER_SEC,
+				      .interval_ns = NS_PER_SEC };
+	r = args_parse(&record_args, o, argc, argv, &o->args, err);
+	if (!r && !o->n_collectors)
+		o->n_collectors = collector_defaults(o->collectors);
+	return r;
+}

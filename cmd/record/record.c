@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* iotrace record: a run. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include "cmd/cli/command.h"
+#include "cmd/cli/report.h"
+#include "cmd/engine/run.h"
+#include "cmd/record/collector.h"
+#include "cmd/record/options.h"
+#include "cmd/record/ring.h"
+#include "core/base/clock.h"
+#include "core/base/text.h"
+
+struct record {
+	struct record_options o;
+	struct ring *ring;
+	struct collector collectors[RECORD_COLLECTORS];
+	struct tool_run *running[RECORD_COLLECTORS];
+	size_t n_running;
+	bool started;
+	int trouble;  /* the error that was reported last; 0: none since the last success */
+	bool is_slow; /* the disk, which was reported */
+	struct run run;
+};
+
+/* ---- the ring ---- */
+
+/* At the first look at the ring the run has given up its capabilities. */
+static int start(struct record *r, struct error *err)
+{
+	const char *comma = "";
+
+	r->started = true;
+	if (ring_start(r->ring, err))
+		return -ENOTSUP;
+	printf("Recording ");
+	for (size_t i = 0; i < RECORD_COLLECTORS; i++) {
+		if (!r->collectors[i].tool)
+			continue;
+		printf("%s%s", comma, r->collectors[i].words->name);
+		comma = ", ";
+	}
+	printf(" in %s\n", text_shown(r->o.dir).text);
+	fflush(stdout);
+	return 0;
+}
+
+static int look_at_ring(void *ctx, short events, struct error *err)
+{
+	struct record *r = ctx;
+	struct ring_losses losses;
+	int code;
+
+	(void)events;
+	if (!r->started)
+		return start(r, err);
+	losses = ring_losses(r->ring);
+	code = losses.trouble;
+	if (code && code != r->trouble)
+		report_line("cannot write to %s: %s: nothing is recorded until it works again",
+			    text_shown(r->o.dir).text, strerror(-code));
+	r->trouble = code ?: r->trouble;
+	if (losses.refused && !r->is_slow)
+		report_line("the disk of %s is too slow: intervals are not recorded",
+			    text_shown(r->o.dir).text);
+	r->is_slow |= losses.refused > 0;
+	return 0;
+}
+
+/* The counting must not wait for a page of its own program, which may be on the disk that hangs. */
+static void lock_memory(void)
+{
+	const struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
+
+	prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0); /* reclaim waits for no I/O of it; needs a right */
+	/* Under a limit new memory could not be locked, and would be refused. */
+	if (mlockall(setrlimit(RLIMIT_MEMLOCK, &all) ? MCL_CURRENT : MCL_CURRENT | MCL_FUTURE))
+		report_line(
+		    "note: memory is not locked (ulimit -l): while the disk of this program "
+		    "hangs, it may not count");
+}
+
+/* ---- the run ---- */
+
+static int open_collectors(struct record *r, struct error *err)
+{
+	const struct record_options *o = &r->o;
+	size_t opened = 0;
+
+	for (size_t i = 0; i < o->n_collectors; i++) {
+		struct collector *c = &r->collectors[i];
+		int code = collector_open(c, &o->collectors[i], o->interval_ns, err);
+
+		if (code && err->status == STATUS_USAGE)
+			return code;
+		if (!code && ++opened)
+			continue;
+		collector_close(c);
+		report_line("%s: %s", o->collectors[i].name, err->what);
+	}
+	return opened ? 0 : -ENOTSUP;
+}
+
+static int attach_collectors(struct record *r, struct error *err)
+{
+	for (size_t i = 0; i < r->o.n_collectors; i++) {
+		struct collector *c = &r->collectors[i];
+
+		if (!c->tool)
+			continue;
+		if (!collector_attach(c, &r->run, r->ring, ring_stream(r->ring, c->words->name),
+				      err)) {
+			r->running[r->n_running++] = c->tool;
+			continue;
+		}
+		report_line("%s: %s", c->words->name, err->what);
+		collector_close(c);
+	}
+	return r->n_running ? 0 : -ENOTSUP;
+}
+
+static int run(struct record *r)
+{
+	struct error err;
+	int code;
+
+	code = ring_open(r->o.dir, r->o.size, r->o.keep_ns, &r->ring, &err);
+	if (!code)
+		code = open_collectors(r, &err);
+	if (!code)
+		code = run_begin(&r->run, &r->o.args, &err);
+	if (!code)
+		code = attach_collectors(r, &err);
+	if (code)
+		return report_error(&err);
+	r->run.interval_ns = r->o.interval_ns;
+	r->run.stdout_unused = true;
+	code = run_watch_timer(&r->run, 1, NS_PER_SEC, look_at_ring, r, &err);
+	if (code < 0)
+		return report_error(&err);
+	lock_memory();
+	return tools_loop(r->running, r->n_running, &r->run);
+}
+
+int record_main(int argc, char **argv)
+{
+	struct record r = { .n_running = 0 };
+	struct error err;
+	int status;
+
+	if (record_options(argc, argv, &r.o, &err))
+		return report_error(&err);
+	if (r.o.args.help)
+		return report_stdout();
+	status = run(&r);
+	for (size_t i = 0; i < RECORD_COLLECTORS; i++)
+		collector_close(&r.collectors[i]);
+	if (!ring_close(r.ring) && !status) {
+		report_line("the disk of %s does not answer: the last intervals are not recorded",
+			    text_shown(r.o.dir).text);
+		status = STATUS_FAILED;
+	}
+	if (r.run.watchers)
+		run_end(&r.run);
+	return status;
+}

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* iotrace report: what several subcommands say of one time. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cmd/cli/command.h"
+#include "cmd/cli/report.h"
+#include "cmd/engine/csv.h"
+#include "cmd/report/options.h"
+#include "cmd/report/page.h"
+#include "cmd/engine/part.h"
+#include "core/base/array.h"
+#include "core/base/cleanup.h"
+#include "core/base/clock.h"
+#include "core/base/text.h"
+
+#define SLOWEST	  10
+#define LINES	  40 /* of a part, on standard output */
+#define WORDS	  16
+#define BEFORE_NS (3600 * NS_PER_SEC)
+
+/* Requests of a disk by operation. */
+struct rates {
+	char disk[64], op[16];
+	double count, total_ns, p99_ns;
+};
+
+#define ROWS 64
+
+/* A time, in ns since the epoch; end_ns 0: nothing was recorded. */
+struct period {
+	uint64_t start_ns, end_ns;
+	struct rates rows[ROWS];
+	size_t n;
+};
+
+#define TIME_SIZE (CLOCK_TEXT_SIZE + 1)
+
+struct report {
+	struct report_options o;
+	struct page page;
+	struct period now;		     /* what is shown */
+	char from[TIME_SIZE], to[TIME_SIZE]; /* in whole seconds around it */
+	char by[256];			     /* iotrace's version, kernel, machine */
+};
+
+/* For --begin and --end: the machine that recorded may be in another time zone. */
+static void put_time(uint64_t epoch_ns, char to[TIME_SIZE])
+{
+	char clock[CLOCK_TEXT_SIZE];
+
+	snprintf(to, TIME_SIZE, "%sZ", clock_date(epoch_ns, 0, clock));
+}
+
+/* ---- the parts ---- */
+
+/* Runs @subcommand for @from to @to ("": as far as there is something), with @more options. */
+static int run_part(const struct report *r, const char *subcommand, const char *from,
+		    const char *to, const char *const *more, struct part *out, struct error *err)
+{
+	const char *args[WORDS] = { "--replay", r->o.dir };
+	size_t n = 2;
+
+	if (*from) {
+		args[n++] = "--begin";
+		args[n++] = from;
+	}
+	if (*to) {
+		args[n++] = "--end";
+		args[n++] = to;
+	}
+	while (*more)
+		args[n++] = *more++;
+	return part_run(subcommand, args, out, err);
+}
+
+static int run_whole(const struct report *r, const char *subcommand, const char *const *more,
+		     struct part *out, struct error *err)
+{
+	return run_part(r, subcommand, r->o.from, r->o.to, more, out, err);
+}
+
+/* Without "Tracing... " and "Detaching...", which are about a run. */
+static char *rows_of(char *text)
+{
+	static const char last[] = "Detaching...\n";
+	const char *end = strchr(text, '\n'), *hint = strstr(text, "Hit Ctrl-C");
+	const size_t len = strlen(text);
+
+	if (len >= strlen(last) && strcmp(text + len - strlen(last), last) == 0)
+		text[len - strlen(last)] = 0;
+	if (end && hint && hint < end)
+		text += end + 1 - text;
+	return text + strspn(text, "\n");
+}
+
+/* A section with the text of a subcommand, or its error message. */
+static int add_part(struct report *r, const char *heading, const char *subcommand,
+		    const char *const *more, struct error *err)
+{
+	struct part part;
+	int code = run_whole(r, subcommand, more, &part, err);
+
+	if (!code) {
+		page_heading(&r->page, heading);
+		page_command(&r->page, subcommand, r->o.dir, r->from, r->to, more);
+		if (*part.text)
+			page_lines(&r->page, rows_of(part.text), LINES);
+		page_messages(&r->page, part.errors);
+		if (part.cut)
+			page_messages(&r->page, "iotrace: the rest is cut off\n");
+	}
+	part_free(&part);
+	return code;
+}
+
+/* ---- the time, and the figures of breakdown ---- */
+
+/* A text of CSV. */
+static void read_period(char *text, struct period *to)
+{
+	struct csv csv;
+
+	*to = (struct period){ .n = 0 };
+	for (bool more = csv_open(&csv, text) && csv_next(&csv); more; more = csv_next(&csv)) {
+		struct rates *row = &to->rows[to->n];
+
+		if (!to->end_ns)
+			to->start_ns = (uint64_t)(csv_number(&csv, "start") * 1e9);
+		to->end_ns = (uint64_t)(csv_number(&csv, "end") * 1e9);
+		if (to->n == ROWS)
+			continue;
+		*row = (struct rates){ .count = csv_number(&csv, "count"),
+				       .total_ns = csv_number(&csv, "total_ns"),
+				       .p99_ns = csv_number(&csv, "p99_ns") };
+		snprintf(row->disk, sizeof(row->disk), "%s", csv_text(&csv, "disk"));
+		snprintf(row->op, sizeof(row->op), "%s", csv_text(&csv, "op"));
+		to->n++;
+	}
+}
+
+/* The first line that a replay with -v prints: "iotrace: recorded by ...: the command line". */
+#define RECORDED_BY "iotrace: recorded by "
+
+static void read_by(struct report *r, const char *errors)
+{
+	const char *line = errors + strlen("iotrace: "), *command = strstr(line, ": iotrace");
+	size_t len = strcspn(line, "\n");
+
+	if (command && command < line + len)
+		len = (size_t)(command - line);
+	snprintf(r->by, sizeof(r->by), "%.*s", (int)len, line);
+}
+
+/* Finds out from when to when something is recorded, and takes the figures of breakdown. */
+static int find_time(struct report *r, struct error *err)
+{
+	static const char *const subcommands[] = { "breakdown", "top", "slow", "blame", "stuck" };
+	static const char *const csv_sum[] = { "--csv", "-v", "--sum", NULL };
+	static const char *const as_is[] = { "--csv", "-v", NULL };
+	struct period *now = &r->now;
+	char why[400] = "";
+
+	for (size_t i = 0; i < ARRAY_SIZE(subcommands) && !now->end_ns; i++) {
+		struct part part;
+		int code = run_whole(r, subcommands[i], i < 2 ? csv_sum : as_is, &part, err);
+
+		if (!code)
+			read_period(part.text, now);
+		if (!code && strncmp(part.errors, RECORDED_BY, strlen(RECORDED_BY)) == 0)
+			read_by(r, part.errors);
+		else if (!code && !*why)
+			snprintf(why, sizeof(why), "%.*s", (int)strcspn(part.errors, "\n"),
+				 part.errors);
+		part_free(&part);
+		if (code)
+			return code;
+		if (i)
+			now->n = 0; /* its rows are others */
+	}
+	put_time(now->start_ns, r->from);
+	put_time(now->end_ns + NS_PER_SEC - 1, r->to);
+	if (now->end_ns)
+		return 0;
+	return error_set(err, STATUS_USAGE, -ENOENT, "%s",
+			 *why ? why + (strncmp(why, "iotrace: ", 9) == 0 ? 9 : 0)
+			      : "no I/O was recorded in that time");
+}
+
+/* ---- what differs ---- */
+
+static double seconds_of(const struct period *p)
+{
+	return (double)(p->end_ns - p->start_ns) / 1e9;
+}
+
+static const struct rates *find_rates(const struct period *p, const struct rates *wanted)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (strcmp(p->rows[i].disk, wanted->disk) == 0 &&
+		    strcmp(p->rows[i].op, wanted->op) == 0)
+			return &p->rows[i];
+	return NULL;
+}
+
+/* @before NAN: unknown. */
+static void put_pair(FILE *to, int width, int decimals, double now, double before)
+{
+	fprintf(to, " %*.*f", width, decimals, now);
+	if (isnan(before))
+		fprintf(to, " %*s", width, "-");
+	else
+		fprintf(to, " %*.*f", width, decimals, before);
+}
+
+static void put_rates(FILE *to, const struct rates *now, double seconds, const struct rates *before,
+		      double before_seconds)
+{
+	const double per_ms = 1e6;
+
+	fprintf(to, "%-12s %-9s", now->disk, now->op);
+	put_pair(to, 9, 1, now->count / seconds, before ? before->count / before_seconds : NAN);
+	put_pair(to, 8, 2, now->total_ns / (now->count ?: 1) / per_ms,
+		 before ? before->total_ns / (before->count ?: 1) / per_ms : NAN);
+	put_pair(to, 8, 2, now->p99_ns / per_ms, before ? before->p99_ns / per_ms : NAN);
+	fputc('\n', to);
+}
+
+/* The same figures of the hour before. */
+static int add_difference(struct report *r, struct error *err)
+{
+	static const char *const csv[] = { "--csv", "--sum", NULL };
+	char from[TIME_SIZE], to[TIME_SIZE], *text = NULL;
+	struct period before;
+	struct part part;
+	size_t size;
+	FILE *stream;
+	int code;
+
+	if (!r->now.n)
+		return 0;
+	put_time(r->now.start_ns - BEFORE_NS, from);
+	put_time(r->now.start_ns, to);
+	code = run_part(r, "breakdown", from, to, csv, &part, err);
+	stream = code ? NULL : open_memstream(&text, &size);
+	if (stream) {
+		read_period(part.text, &before);
+		fprintf(stream, "%-12s %-9s %9s %9s %8s %8s %8s %8s\n", "DISK", "OP", "IOPS",
+			"BEFORE", "AVGms", "BEFORE", "P99ms", "BEFORE");
+		for (size_t i = 0; i < r->now.n; i++)
+			put_rates(stream, &r->now.rows[i], seconds_of(&r->now),
+				  find_rates(&before, &r->now.rows[i]), seconds_of(&before));
+		fclose(stream);
+		page_heading(&r->page, "Compared with the hour before");
+		page_text(&r->page, text);
+	}
+	free(text);
+	part_free(&part);
+	return code || stream ? code : error_no_memory(err);
+}
+
+/* ---- the slowest I/Os ---- */
+
+static int largest_first(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x < y) - (x > y);
+}
+
+/* The time of the last one that is shown. */
+static int find_slowest(struct report *r, double *least_ns, struct error *err)
+{
+	static const char *const csv_words[] = { "--csv", NULL };
+	struct part part;
+	struct csv csv;
+	double *times = NULL;
+	size_t n = 0;
+	int code = run_whole(r, "slow", csv_words, &part, err);
+
+	*least_ns = -1;
+	for (bool more = !code && csv_open(&csv, part.text) && csv_next(&csv); more;
+	     more = csv_next(&csv)) {
+		double *time = ARRAY_ADD(times, n);
+
+		if (!time)
+			break;
+		*time = csv_number(&csv, "total_ns");
+	}
+	part_free(&part);
+	if (n)
+		qsort(times, n, sizeof(*times), largest_first);
+	if (n)
+		*least_ns = times[n < SLOWEST ? n - 1 : SLOWEST - 1];
+	free(times);
+	return code;
+}
+
+static int add_slowest(struct report *r, struct error *err)
+{
+	char least[64];
+	const char *const words[] = { "-m", least, NULL };
+	double least_ns;
+	int code = find_slowest(r, &least_ns, err);
+
+	if (code || least_ns < 0)
+		return code;
+	/* Decimal milliseconds have no more digits than nanoseconds. */
+	snprintf(least, sizeof(least), "%.6f", floor(least_ns) / 1e6);
+	return add_part(r, "The slowest I/Os", "slow", words, err);
+}
+
+/* ---- what hung ---- */
+
+#define HUNG 20 /* requests that are shown */
+
+struct hung {
+	char disk[64], op[16], where[24], comm[64], file[256];
+	double sector, age_ns;
+	uint64_t seen_ns; /* last */
+};
+
+/* A request is in each interval in which it hangs: @known has it once. */
+static size_t add_hung(struct hung known[HUNG], size_t n, const struct csv *csv)
+{
+	struct hung row = { .sector = csv_number(csv, "sector"),
+			    .age_ns = csv_number(csv, "age_ns"),
+			    .seen_ns = (uint64_t)(csv_number(csv, "end") * 1e9) };
+	size_t i = 0;
+
+	snprintf(row.disk, sizeof(row.disk), "%s", csv_text(csv, "disk"));
+	snprintf(row.op, sizeof(row.op), "%s", csv_text(csv, "op"));
+	snprintf(row.where, sizeof(row.where), "%s", csv_text(csv, "where"));
+	snprintf(row.comm, sizeof(row.comm), "%s", csv_text(csv, "comm"));
+	snprintf(row.file, sizeof(row.file), "%s", csv_text(csv, "file"));
+	while (i < n && (known[i].sector != row.sector || strcmp(known[i].disk, row.disk) != 0 ||
+			 strcmp(known[i].op, row.op) != 0 || row.age_ns < known[i].age_ns))
+		i++;
+	if (i < HUNG)
+		known[i] = row;
+	return i == n ? n + 1 : n;
+}
+
+static int add_stuck(struct report *r, struct error *err)
+{
+	static const char *const csv_words[] = { "--csv", NULL };
+	char at[CLOCK_TEXT_SIZE], line[512];
+	struct hung known[HUNG];
+	struct part part;
+	struct csv csv;
+	size_t n = 0;
+	int code = run_whole(r, "stuck", csv_words, &part, err);
+
+	for (bool more = !code && csv_open(&csv, part.text) && csv_next(&csv); more;
+	     more = csv_next(&csv))
+		if (strcmp(csv_text(&csv, "kind"), "request") == 0)
+			n = add_hung(known, n, &csv);
+	part_free(&part);
+	if (n)
+		page_heading(&r->page, "Requests in flight for more than a second");
+	for (size_t i = 0; i < n && i < HUNG; i++) {
+		const struct hung *row = &known[i];
+
+		snprintf(line, sizeof(line), "%s  %s on %s (%s), for %.1f s%s%s, file %s\n",
+			 clock_time(row->seen_ns, clock_utc_offset(row->seen_ns), at), row->op,
+			 row->disk, row->where, row->age_ns / 1e9, *row->comm ? ", by " : "",
+			 row->comm, row->file);
+		page_text(&r->page, line);
+	}
+	if (n > HUNG)
+		page_text(&r->page, "(and more)\n");
+	return code;
+}
+
+/* ---- the page ---- */
+
+static int add_heatmap(struct report *r, struct error *err)
+{
+	int fd CLOSE_AT_END = memfd_create("iotrace-report", 0);
+	char option[64], *svg;
+	const char *const words[] = { option, NULL };
+	struct part part;
+	off_t size;
+	int code;
+
+	if (!r->o.output || fd < 0)
+		return 0;
+	snprintf(option, sizeof(option), "--heatmap=/proc/self/fd/%d", fd);
+	code = run_whole(r, "breakdown", words, &part, err);
+	size = code || part.status ? 0 : lseek(fd, 0, SEEK_END);
+	svg = size > 0 ? calloc(1, (size_t)size + 1) : NULL;
+	if (svg && pread(fd, svg, (size_t)size, 0) == size) {
+		page_heading(&r->page, "Latencies of requests over time");
+		page_svg(&r->page, svg);
+	}
+	free(svg);
+	part_free(&part);
+	return code;
+}
+
+static int add_all(struct report *r, struct error *err)
+{
+	static const char *const rows[] = { "--sum", "-r", "15", NULL }, *const sum[] = { "--sum",
+											  NULL };
+	int code = add_difference(r, err);
+
+	if (!code)
+		code = add_part(r, "Who used the disks", "top", rows, err);
+	if (!code)
+		code = add_part(r, "Whose I/O delayed whose", "blame", sum, err);
+	if (!code)
+		code = add_slowest(r, err);
+	if (!code)
+		code = add_stuck(r, err);
+	return code ? code : add_heatmap(r, err);
+}
+
+int report_main(int argc, char **argv)
+{
+	struct report r = { .now = { .n = 0 } };
+	struct error err;
+	int code;
+
+	if (report_options(argc, argv, &r.o, &err))
+		return report_error(&err);
+	if (r.o.args.help)
+		return report_stdout();
+	code = find_time(&r, &err);
+	if (!code)
+		code = page_open(&r.page, r.o.output, r.by, r.o.dir, r.now.start_ns, r.now.end_ns,
+				 &err);
+	if (!code)
+		code = add_all(&r, &err);
+	if (!code)
+		code = page_end(&r.page, &err);
+	page_close(&r.page);
+	if (code)
+		return report_error(&err);
+	return report_stdout();
+}

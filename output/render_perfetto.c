@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* A trace for ui.perfetto.dev, in the JSON format of chrome://tracing. */
+#include "output/render_internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "output/pivot.h"
+
+/* A disk is a process of the trace, and a lane a thread of it: slices of a lane do not overlap. */
+#define LANES_MOST (1 << 14)
+
+struct lane {
+	uint32_t disk;
+	uint64_t end_ns; /* of its last slice */
+};
+
+enum { TIME, TOTAL, ADMIT, QUEUE, DEVICE, NUMBERS };
+#define PHASES ADMIT
+
+struct trace {
+	const struct column *disk, *op, *numbers[NUMBERS];
+	char **disks; /* by number */
+	size_t n_disks;
+	struct lane *lanes;
+	size_t n_lanes;
+	uint64_t origin_ns; /* of the trace's clock, since the epoch; 0: not known yet */
+	bool any;	    /* an event was written */
+};
+
+static const char *const keys[NUMBERS] = { "time", "total_ns", "admit_ns", "queue_ns",
+					   "device_ns" };
+
+static void free_trace(struct renderer *r)
+{
+	struct trace *t = r->own;
+
+	for (size_t i = 0; t && i < t->n_disks; i++)
+		free(t->disks[i]);
+	if (t) {
+		free(t->disks);
+		free(t->lanes);
+	}
+	free(t);
+	r->own = NULL;
+}
+
+static uint64_t number_of(const struct trace *t, int number, const void *row)
+{
+	return column_integer(t->numbers[number], row);
+}
+
+/* ---- events ---- */
+
+static void begin_event(struct sink *sink, struct trace *t, const char *kind)
+{
+	sink_puts(sink, t->any ? ",{" : "{");
+	t->any = true;
+	json_member(sink, "ph", kind, true);
+}
+
+static void put_place(struct sink *sink, const struct trace *t, size_t lane)
+{
+	sink_printf(sink, ",\"pid\":%u,\"tid\":%zu", t->lanes[lane].disk + 1, lane + 1);
+}
+
+/* The name of a disk or a lane: @what is "process_name" or "thread_name". */
+static void put_name(struct sink *sink, struct trace *t, size_t lane, const char *what,
+		     const char *name)
+{
+	begin_event(sink, t, "M");
+	json_member(sink, "name", what, false);
+	put_place(sink, t, lane);
+	json_key(sink, "args", false);
+	sink_puts(sink, "{");
+	json_member(sink, "name", name, true);
+	sink_puts(sink, "}}\n");
+}
+
+/* Nanoseconds as microseconds, the unit of the format. */
+static void put_us(struct sink *sink, const char *key, int64_t ns)
+{
+	const uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
+
+	json_key(sink, key, false);
+	sink_printf(sink, "%s%" PRIu64 ".%03" PRIu64, ns < 0 ? "-" : "", size / 1000, size % 1000);
+}
+
+static void put_slice(struct sink *sink, struct trace *t, size_t lane, const char *kind,
+		      const char *name, uint64_t start_ns, uint64_t ns)
+{
+	begin_event(sink, t, "X");
+	json_member(sink, "cat", kind, false);
+	json_member(sink, "name", name, false);
+	put_place(sink, t, lane);
+	put_us(sink, "ts", (int64_t)(start_ns - t->origin_ns));
+	put_us(sink, "dur", (int64_t)ns);
+}
+
+static void put_request(struct sink *sink, struct trace *t, size_t lane,
+			const struct schema *schema, const void *row)
+{
+	static const char *const names[NUMBERS] = {
+		[ADMIT] = "admit", [QUEUE] = "queue", [DEVICE] = "device"
+	};
+	uint64_t at = number_of(t, TIME, row);
+
+	put_slice(sink, t, lane, "request", column_string(t->op, row), at,
+		  number_of(t, TOTAL, row));
+	json_key(sink, "args", false);
+	json_row(sink, schema, row);
+	sink_puts(sink, "}\n");
+	for (int phase = PHASES; phase < NUMBERS; phase++) {
+		const uint64_t ns = number_of(t, phase, row);
+
+		if (ns) {
+			put_slice(sink, t, lane, "phase", names[phase], at, ns);
+			sink_puts(sink, "}\n");
+		}
+		at += ns;
+	}
+}
+
+/* ---- lanes ---- */
+
+/* The number of the disk @name; t->n_disks: out of memory. */
+static size_t find_disk(struct trace *t, const char *name)
+{
+	size_t i = 0;
+	char **added;
+
+	while (i < t->n_disks && strcmp(t->disks[i], name) != 0)
+		i++;
+	if (i < t->n_disks)
+		return i;
+	added = ARRAY_ADD(t->disks, t->n_disks);
+	if (!added)
+		return t->n_disks;
+	*added = strdup(name);
+	if (!*added)
+		t->n_disks--;
+	return i;
+}
+
+/* The first lane of the row's disk that is free by then; a new one gets its names.  -errno with
+ * @err: too many. */
+static int find_lane(struct sink *sink, struct trace *t, const void *row, size_t *out,
+		     struct error *err)
+{
+	const uint64_t start_ns = number_of(t, TIME, row);
+	const size_t disk = find_disk(t, column_string(t->disk, row));
+	size_t of_disk = 0;
+	struct lane *added;
+	char name[32];
+
+	if (disk == t->n_disks)
+		return error_no_memory(err);
+	for (size_t i = 0; i < t->n_lanes; i++) {
+		if (t->lanes[i].disk != disk)
+			continue;
+		of_disk++;
+		if (t->lanes[i].end_ns <= start_ns) {
+			*out = i;
+			return 0;
+		}
+	}
+	if (t->n_lanes == LANES_MOST)
+		return error_set(err, STATUS_FAILED, -E2BIG,
+				 "more than %d requests at the same time: no trace of so many",
+				 LANES_MOST);
+	*out = t->n_lanes;
+	added = ARRAY_ADD(t->lanes, t->n_lanes);
+	if (!added)
+		return error_no_memory(err);
+	added->disk = (uint32_t)disk;
+	if (!of_disk)
+		put_name(sink, t, *out, "process_name", t->disks[disk]);
+	snprintf(name, sizeof(name), "lane %zu", of_disk + 1);
+	put_name(sink, t, *out, "thread_name", name);
+	return 0;
+}
+
+/* ---- the format ---- */
+
+static int perfetto_begin(struct renderer *r, const struct render_head *head, struct error *err)
+{
+	struct sink sink = sink_of(r->stream);
+	struct trace *t = calloc(1, sizeof(*t));
+
+	r->own = t;
+	if (!t)
+		return error_no_memory(err);
+	t->disk = schema_column(head->schema, "disk");
+	t->op = schema_column(head->schema, "op");
+	for (int i = 0; i < NUMBERS; i++)
+		t->numbers[i] = schema_column(head->schema, keys[i]);
+	sink_puts(&sink, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+	return sink_flush(&sink);
+}
+
+static int by_time(const void *a, const void *b, void *trace)
+{
+	const uint64_t x = number_of(trace, TIME, *(const void *const *)a);
+	const uint64_t y = number_of(trace, TIME, *(const void *const *)b);
+
+	return (x > y) - (x < y);
+}
+
+static int put_rows(struct sink *sink, struct trace *t, const struct render_interval *in,
+		    struct error *err)
+{
+	const void **rows = calloc(in->n ?: 1, sizeof(*rows));
+	size_t lane = 0;
+	int r = 0;
+
+	if (!rows)
+		return error_no_memory(err);
+	for (size_t i = 0; i < in->n; i++)
+		rows[i] = schema_row(in->schema, in->rows, i);
+	if (in->n)
+		qsort_r(rows, in->n, sizeof(*rows), by_time, t);
+	for (size_t i = 0; !r && i < in->n; i++) {
+		r = find_lane(sink, t, rows[i], &lane, err);
+		if (r)
+			break;
+		t->lanes[lane].end_ns = number_of(t, TIME, rows[i]) + number_of(t, TOTAL, rows[i]);
+		put_request(sink, t, lane, in->schema, rows[i]);
+	}
+	free(rows);
+	return r;
+}
+
+static int perfetto_interval(struct renderer *r, const struct render_interval *in,
+			     struct error *err)
+{
+	struct sink sink = sink_of(r->stream);
+	struct trace *t = r->own;
+	int code;
+
+	/* A double, which readers may use, has all digits of a number of nanoseconds up to 100
+	 * days. Requests may have begun a day before. */
+	if (!t->origin_ns)
+		t->origin_ns = in->interval.start_ns / NS_PER_SEC * NS_PER_SEC - 86400 * NS_PER_SEC;
+	code = put_rows(&sink, t, in, err);
+	if (!code)
+		code = sink_flush(&sink);
+	if (code)
+		free_trace(r);
+	return code;
+}
+
+static int perfetto_end(struct renderer *r, struct error *err)
+{
+	struct sink sink = sink_of(r->stream);
+	const struct trace *t = r->own;
+
+	(void)err;
+	if (!t)
+		return 0;
+	sink_puts(&sink, "],\"otherData\":{\"iotrace\":\"" IOTRACE_VERSION "\",\"origin\":\"");
+	put_seconds(&sink, t->origin_ns);
+	sink_puts(&sink, "\"}}\n");
+	free_trace(r);
+	return sink_flush(&sink);
+}
+
+const struct renderer_ops perfetto_renderer = {
+	.begin = perfetto_begin,
+	.interval = perfetto_interval,
+	.losses = render_losses_apart,
+	.end = perfetto_end,
+	.must_end = true,
+};

@@ -1,0 +1,481 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""iotrace blame: whose I/O delayed whose. Witnesses: /proc/diskstats, top, breakdown, the submitters' own
+clocks, a null_blk device with a fixed time of completion, and a loop device over a FUSE file whose
+server holds requests, so that who is at the disk is known."""
+import contextlib
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from fractions import Fraction
+
+import iotest
+from iotest import (MIB, SCALE, Delta, LiveTest, Load, LoopDisk, Throttle, Tracer, add_up, iotrace, main, patience, run_load,
+                    run_loads, tried, unseen, wait_until)
+from test_devices import NullDisk
+from test_stuck import READERS, StuckTest, hung_disk
+from tmux import Screen
+
+KIB4 = 4096
+PARTS = ("admit_ns", "queue_ns", "device_ns")
+
+
+class BlameTest(LiveTest):
+    def trace(self, disk, work, *args, wait="60"):
+        """blame while work() runs. A completion that the kernel hid is a culprit too long: again."""
+        def attempt():
+            with Tracer("blame", "--json", "-d", disk, *args, wait) as tracer:
+                work()
+                return tracer.stop()
+        result = tried(self.id(), attempt, unseen)
+        self.assert_ended_well(result)
+        self.assert_adds_up(result)
+        return result
+
+    def assert_adds_up(self, result):
+        """The rows of each victim add up to its time, to the nanosecond, in every interval."""
+        for interval in result.intervals:
+            rows = interval["rows"]
+            sums = add_up([row for row in rows if row["kind"] != "all"], ("disk", "victim"), "time_ns")
+            totals = [row for row in rows if row["kind"] == "all"]
+            self.assertEqual({(row["disk"], row["victim"]): row["time_ns"] for row in totals}, sums)
+            for row in totals:
+                self.assertEqual(row["time_ns"], sum(row[part] for part in PARTS))
+                self.assertEqual(row["with"], row["ios"])
+            for row in rows:
+                self.assertEqual(row["time_ns"], row["victim_ns"] if row["kind"] == "all" else
+                                 row["behind_ns"] + row["beside_ns"]
+                                 if row["kind"] in ("culprit", "itself") else row["time_ns"])
+
+    @staticmethod
+    def sums(result, field="time_ns", **which):
+        """{(victim, culprit): sum over all intervals}."""
+        rows = [row for row in result.rows if all(row[key] == value for key, value in which.items())]
+        return add_up(rows, ("victim", "culprit"), field)
+
+
+class TestSums(BlameTest):
+    def test_counts(self):
+        """Every request is in the sum of its victim, as diskstats and top count them."""
+        loads = {"reader": ("read", int(2000 * SCALE), KIB4), "writer": ("write", int(500 * SCALE), 16 * KIB4)}
+        with LoopDisk(64 * MIB) as disk:
+            def work():
+                made.clear()
+                before = Delta(disk.name)
+                with before, Tracer("top", "-x", "--json", "-d", disk.name, "60") as top:
+                    run_loads(*(Load(*what, disk.path, name=name, options=["-r", "-t", "4"])
+                                for name, what in loads.items()))
+                    made["top"] = add_up(top.stop().rows, "comm", "io")
+                made["stats"] = before["reads"] + before["writes"]
+            made = {}
+            for by in ("comm", "process"):
+                with self.subTest(by=by):
+                    result = self.trace(disk.name, work, "--by", by)
+                    all_rows = [row for row in result.rows if row["kind"] == "all"]
+                    ios = {}
+                    for row in all_rows:
+                        name = row["victim"].partition("[")[0]
+                        ios[name] = ios.get(name, 0) + row["ios"]
+                    self.assertEqual(ios, {name: what[1] for name, what in loads.items()})
+                    self.assertEqual(ios, made["top"])
+                    self.assertEqual(sum(ios.values()), made["stats"])
+                    self.assertEqual({row["lost"] for row in result.rows}, {0})
+
+    def test_times(self):
+        """top -x and breakdown -Q have the same times, on a disk that takes 30 ms."""
+        with iotest.Served("fuse") as server:
+            server.delay(0.03)
+            with LoopDisk(backing=server.path, direct_io=True) as disk:
+                results = {}
+
+                def work():
+                    with Tracer("top", "-x", "--json", "-d", disk.name, "60") as top, \
+                            Tracer("breakdown", "-T", "blk", "-Q", "--json", "-d", disk.name, "60") as breakdown:
+                        run_loads(*(Load("read", 30, KIB4, disk.path, name=name, options=["-r", "-t", "2"])
+                                    for name in ("one", "two")))
+                        results.update(top=top.stop().rows, queue=breakdown.stop().rows)
+                result = self.trace(disk.name, work, "--by", "comm")
+        totals = {row["victim"]: row for row in result.rows if row["kind"] == "all"}
+        top = add_up(results["top"], "comm", ("io", "time_ns"))
+        self.assertEqual({name: row["ios"] for name, row in totals.items()}, {name: io for name, (io, _) in top.items()})
+        for name, (_, ns) in top.items():
+            self.assertGreater(ns, 30 * 30e6 * 0.9)
+            self.assertAlmostEqual(totals[name]["device_ns"] / ns, 1, delta=0.01)
+        self.assertEqual(sum(row["count"] for row in results["queue"]), sum(row["ios"] for row in totals.values()))
+        queued = sum(row["queue_ns"] + row["device_ns"] for row in totals.values())
+        self.assertAlmostEqual(queued / sum(row["total_ns"] for row in results["queue"]), 1, delta=0.01)
+
+    def test_chosen(self):
+        """-d of two disks: each has its own victims and culprits, and a third one has none."""
+        with LoopDisk(64 * MIB) as first, LoopDisk(64 * MIB) as second, LoopDisk(64 * MIB) as third:
+            def work():
+                run_loads(*(Load("read", count, KIB4, disk.path, name=f"on{i}", options=["-r", "-t", "2"])
+                            for i, (disk, count) in enumerate(((first, 700), (second, 400), (third, 300)))))
+            result = self.trace(f"{first.name},{second.name}", work, "--by", "comm")
+        ios = {(row["disk"], row["victim"]): row["ios"] for row in result.rows if row["kind"] == "all" and row["ios"]}
+        self.assertEqual(ios, {(first.name, "on0"): 700, (second.name, "on1"): 400})
+        for row in result.rows:
+            self.assertIn(row["culprit"], ("(all)", "(itself)", "(alone)", "(idle)"))
+
+    def test_weight_bytes(self):
+        """The same sums if the shares are by bytes."""
+        with LoopDisk(64 * MIB) as disk:
+            result = self.trace(disk.name, lambda: run_loads(
+                Load("read", 1000, KIB4, disk.path, name="small", options=["-r", "-t", "4"]),
+                Load("read", 500, 16 * KIB4, disk.path, name="large", options=["-r", "-t", "4"])),
+                "--weight", "bytes", "--by", "comm")
+        ios = add_up([row for row in result.rows if row["kind"] == "all"], "victim", "ios")
+        self.assertEqual(ios, {"small": 1000, "large": 500})
+
+    def test_intervals(self):
+        """However short the intervals, each request is in one of them."""
+        count = int(2500 * SCALE)
+        with LoopDisk(64 * MIB) as disk, Tracer("blame", "--json", "-d", disk.name, "0.2") as tracer:
+            run_load("read", count, KIB4, disk.path, options=["-t", "4"])
+            self.assertTrue(tracer.wait_for_line(tracer.lines() + 4))
+            run_load("read", count, KIB4, disk.path, options=["-t", "4"])
+            result = tracer.stop()
+        self.assert_adds_up(result)
+        self.assertGreater(sum(bool(interval["rows"]) for interval in result.intervals), 1)
+        self.assertEqual(sum(row["ios"] for row in result.rows), 2 * count)
+
+    def test_lost_records(self):
+        """A ring buffer that is too small: the loss is reported, and the rows say that they are not exact."""
+        count = int(20000 * SCALE)
+        with LoopDisk(64 * MIB) as disk:
+            with Tracer("blame", "--json", "-d", disk.name, "--map-size", "rows=4096", "60") as tracer:
+                run_load("read", count, KIB4, disk.path, options=["-t", "8"])
+                result = tracer.stop()
+        ios = sum(row["ios"] for row in result.rows)
+        self.assertLess(ios, count)
+        self.assertEqual(ios + result.losses["records_full"] + result.losses.get("no_end", 0), count)
+        self.assertGreater(min(row["lost"] for row in result.rows), 0)
+
+
+class TestShares(BlameTest):
+    def hold(self, disk, *readers, waiting=0):
+        """Reads of processes, at the disk at the same time: [(name, how many)]. Then all end at once."""
+        for name, n in readers:
+            code = READERS.replace('"reader"', repr(name))
+            process = subprocess.Popen([sys.executable, "-c", code, disk.path, str(n)], stdout=subprocess.PIPE)
+            disk.processes.callback(process.communicate, timeout=patience(60))
+            process.stdout.readline()
+            waiting += n
+            self.assertTrue(wait_until(lambda: StuckTest.in_flight(disk) == waiting, patience(20)))
+        time.sleep(2)
+
+    def test_beside(self):
+        """One of a process and three of another at the disk: of the others that one of the three has beside it, two
+        are its own."""
+        with Tracer("blame", "--json", "--by", "comm", "60") as tracer:
+            with hung_disk() as disk:
+                name = disk.name
+                self.hold(disk, ("three", 3), ("one", 1))
+            result = tracer.stop()
+        self.assert_adds_up(result)
+        beside = self.sums(result, "beside_ns", disk=name)
+        mine = beside["one", "three"]
+        self.assertGreater(mine, 1.9e9)
+        self.assertAlmostEqual(beside["three", "one"] / mine, 1, delta=0.01)
+        # Until the fourth came each had two beside it, its own.
+        self.assertGreater(beside["three", "(itself)"], 1.99 * mine)
+        totals = self.sums(result, disk=name, kind="all")
+        self.assertAlmostEqual(mine / totals["one", "(all)"], 1, delta=0.01)
+
+    def test_behind(self):
+        """Four are at the disk, which has room for four: the next one waits behind them."""
+        with Tracer("blame", "--json", "--by", "comm", "60") as tracer:
+            with hung_disk(scheduler="mq-deadline") as disk:
+                name = disk.name
+                disk.queue("nr_requests", 4)
+                self.hold(disk, ("four", 4))
+                process = subprocess.Popen([sys.executable, "-c", READERS.replace('"reader"', '"next"'), disk.path, "1"],
+                                           stdout=subprocess.PIPE)
+                disk.processes.callback(process.communicate, timeout=patience(60))
+                process.stdout.readline()
+                time.sleep(2)
+            result = tracer.stop()
+        self.assert_adds_up(result)
+        self.assertGreater(self.sums(result, "behind_ns", disk=name)["next", "four"], 1.9e9)
+        row = next(row for row in result.rows if row["disk"] == name and row["victim"] == "next" and
+                   row["culprit"] == "four")
+        self.assertEqual((row["with"], row["without"]), (1, 0))
+
+    def test_before(self):
+        """Requests from before the run: they are culprits, by name, and no victims."""
+        with hung_disk() as disk:
+            self.hold(disk, ("before", 3))
+            self.assertTrue(wait_until(lambda: self.sleeping(disk) == 3, patience(20)))
+            with Tracer("blame", "--json", "--by", "comm", "-d", disk.name, "0.3") as tracer:
+                time.sleep(1)
+                self.hold(disk, ("during", 1), waiting=3)
+                disk.server.answer()
+                self.assertTrue(wait_until(lambda: not StuckTest.in_flight(disk), patience(20)))
+                result = tracer.stop()
+        self.assert_adds_up(result)
+        self.assertEqual(result.status, 0, result)
+        sums = self.sums(result)
+        self.assertEqual({victim for victim, _ in sums}, {"during"})
+        self.assertEqual(sum(row["ios"] for row in result.rows), 1)
+        self.assertEqual({row["lost"] for row in result.rows}, {0}, result)
+        self.assertGreater(sums["during", "before"], 0.9 * sums["during", "(all)"])
+
+    @staticmethod
+    def sleeping(disk):
+        """The readers that iotrace stuck finds."""
+        result = iotrace("stuck", "--json", "-m", "0", "-d", disk.name, timeout=patience(60))
+        return sum(row["threads"] for row in result.rows if row["kind"] == "threads")
+
+    def test_alone(self):
+        """Nothing else at the disk: every nanosecond is its own, or the disk is idle."""
+        with LoopDisk(64 * MIB) as disk:
+            result = self.trace(disk.name, lambda: run_load("read", 300, KIB4, disk.path))
+        self.assertEqual({row["kind"] for row in result.rows}, {"all", "alone", "idle"})
+
+
+# PATH NAME OFFSET PERIOD COUNT: a read of 4 KiB at OFFSET, OFFSET + PERIOD, ... seconds after the time on its standard
+# input; prints when each began and ended.
+PACED = """
+import json, mmap, os, sys, time
+path, name, offset, period, count = sys.argv[1], sys.argv[2], *map(float, sys.argv[3:])
+open("/proc/self/comm", "w").write(name)
+fd, page, times = os.open(path, os.O_RDONLY | os.O_DIRECT), mmap.mmap(-1, 4096), []
+now = lambda: time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+print("ready", flush=True)
+begin = int(sys.stdin.readline())
+for i in range(int(count)):
+    time.sleep(max(0, (begin + (offset + i * period) * 1e9 - now()) / 1e9))
+    begun = now()
+    os.preadv(fd, [page], i * 65536)
+    times.append((begun, now()))
+print(json.dumps(times))
+"""
+
+
+class TestClosedForm(BlameTest):
+    TAKES, PERIOD, OFFSET, COUNT = 1.0, 3.0, 0.5, 5
+
+    def test_one_at_a_time(self):
+        """A disk that serves one request at a time, in a second: `late` begins half a second after `early`, waits for it,
+        and is alone from then on. How long that is follows from the clocks of the two alone."""
+        with NullDisk(queue_mode=2, irqmode=2, completion_nsec=int(self.TAKES * 1e9), hw_queue_depth=1, submit_queues=1,
+                      memory_backed=0) as disk:
+            iotest.write_text(f"/sys/block/{disk.name}/queue/scheduler", "none")
+            clocks = {}
+
+            def work():
+                with contextlib.ExitStack() as stack:
+                    both = {name: stack.enter_context(subprocess.Popen(
+                        [sys.executable, "-c", PACED, disk.path, name, f"{offset}", f"{self.PERIOD}", f"{self.COUNT}"],
+                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+                        for name, offset in (("early", 0), ("late", self.OFFSET))}
+                    for process in both.values():
+                        self.assertEqual(process.stdout.readline(), "ready\n")
+                    begin = time.clock_gettime_ns(time.CLOCK_MONOTONIC) + 300000000
+                    for process in both.values():
+                        process.stdin.write(f"{begin}\n")
+                        process.stdin.flush()
+                    for name, process in both.items():
+                        clocks[name] = json.loads(process.stdout.readline())
+            sums = self.sums(self.trace(disk.name, work, "--by", "comm"))
+        expected = {}
+        for (early, early_end), (late, late_end) in zip(clocks["early"], clocks["late"]):
+            for pair, ns in ((("early", "(alone)"), early_end - early), (("late", "early"), max(0, early_end - late)),
+                             (("late", "(alone)"), late_end - max(early_end, late))):
+                expected[pair] = expected.get(pair, 0) + ns
+        totals = {name: sum(ns for (victim, _), ns in expected.items() if victim == name) for name in clocks}
+        for (victim, culprit), ns in expected.items():
+            # Before its issue a request waits for the CPU, too: the disk is idle.
+            share = sums.get((victim, culprit), 0) / (sums[victim, "(all)"] - sums.get((victim, "(idle)"), 0))
+            print(f"{victim}, {culprit}: {share:.4f}, by the closed form {ns / totals[victim]:.4f}; all: {sums}", file=sys.stderr)
+            with self.subTest(victim=victim, culprit=culprit):
+                self.assertAlmostEqual(share, ns / totals[victim], delta=0.01)
+
+    # Back to back, until it is killed.
+    BUSY = """
+import mmap, os, sys
+open("/proc/self/comm", "w").write("culprit")
+fd, page = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT), mmap.mmap(-1, 4096)
+print("ready", flush=True)
+while True:
+    os.preadv(fd, [page], 65536)
+"""
+    ROUNDS = 10
+
+    @contextlib.contextmanager
+    def freezer(self, process):
+        """A function that freezes the process, or lets it go on."""
+        v1 = Throttle._mount("cgroup", "freezer")  # pylint: disable=protected-access
+        root = v1 or Throttle._mount("cgroup2", None)  # pylint: disable=protected-access
+        if not root:
+            self.skipTest("no freezer")
+        folder = f"{root}/iotrace-test-frozen-{os.getpid()}"
+        os.mkdir(folder)
+        try:
+            iotest.write_text(f"{folder}/cgroup.procs", f"{process.pid}")
+            state, words = ("freezer.state", ("THAWED", "FROZEN")) if v1 else ("cgroup.freeze", ("0", "1"))
+            yield lambda frozen: iotest.write_text(f"{folder}/{state}", words[frozen])
+        finally:
+            iotest.write_text(f"{folder}/{state}", words[False])
+            process.kill()
+            process.wait()
+            self.assertTrue(wait_until(lambda: not os.path.isdir(folder) or not self.removed(folder), 10))
+
+    @staticmethod
+    def removed(folder):
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
+        return os.path.isdir(folder)
+
+    def test_frozen(self):
+        """Without the culprit the victim's requests take less, by what blame says that they waited for it."""
+        takes, count, rounds = 0.03, 12, []
+        with NullDisk(queue_mode=2, irqmode=2, completion_nsec=int(takes * 1e9), hw_queue_depth=1, submit_queues=1,
+                      memory_backed=0) as disk, \
+                subprocess.Popen([sys.executable, "-c", self.BUSY, disk.path], stdout=subprocess.PIPE) as culprit:
+            culprit.stdout.readline()
+            with self.freezer(culprit) as freeze:
+                def victim():
+                    with subprocess.Popen([sys.executable, "-c", PACED, disk.path, "victim", "0", "0.1", f"{count}"],
+                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+                        process.stdout.readline()
+                        process.communicate(f"{time.clock_gettime_ns(time.CLOCK_MONOTONIC)}\n")
+
+                for _ in range(self.ROUNDS):
+                    freeze(False)
+                    beside = self.sums(self.trace(disk.name, victim, "--by", "comm"))
+                    freeze(True)
+                    time.sleep(3 * takes)
+                    without = self.sums(self.trace(disk.name, victim, "--by", "comm"))
+                    whole = beside["victim", "(all)"]
+                    self.assertNotIn(("victim", "culprit"), without)
+                    rounds.append((1 - beside["victim", "culprit"] / whole, without["victim", "(all)"] / whole))
+        foretold, measured = (sorted(each) for each in zip(*rounds))
+        print(f"of the victim's time, foretold: {[round(each, 3) for each in foretold]}, "
+              f"measured: {[round(each, 3) for each in measured]}", file=sys.stderr)
+        self.assertLess(statistics.median(foretold), 0.9)
+        spread = max(foretold[-1] - foretold[0], measured[-1] - measured[0], 0.02)
+        self.assertAlmostEqual(statistics.median(foretold), statistics.median(measured), delta=spread)
+
+
+def divided(rows, key):
+    """{(disk, victim, culprit): ns} of rows of slow, as fractions: between every two events each request that waits, or
+    is at the disk, is charged to the others that are at the disk."""
+    shares = {}
+    for disk in {row["disk"] for row in rows}:
+        ios = [(row["time"], row["time"] + row["admit_ns"] + row["queue_ns"], row["time"] + row["total_ns"],
+                row[key], row["op"] != "sync") for row in rows if row["disk"] == disk]
+        events = sorted((time, stage, i) for i, io in enumerate(ios) for stage, time in enumerate(io[:3]))
+        waiting, served, last = {}, {}, 0
+        for time, stage, i in events:
+            others = sum(served.values())
+            for at_disk, requests in ((False, waiting), (True, served)):
+                for victim, n in requests.items():
+                    rest = others - at_disk
+                    if not rest:
+                        parts = {"(alone)" if at_disk else "(idle)": Fraction(n * (time - last))}
+                    else:
+                        parts = {culprit if culprit != victim else "(itself)":
+                                 Fraction(n * (time - last) * (m - (at_disk and culprit == victim)), rest)
+                                 for culprit, m in served.items()}
+                    for culprit, ns in parts.items():
+                        shares[disk, victim, culprit] = shares.get((disk, victim, culprit), 0) + ns
+            last, (_, _, _, victim, is_served) = time, ios[i]
+            before, after = ((None, waiting), (waiting, served if is_served else waiting),
+                             (served if is_served else waiting, None))[stage]
+            for requests, step in ((before, -1), (after, 1)):
+                if requests is not None:
+                    requests[victim] = requests.get(victim, 0) + step
+    return {key: ns for key, ns in shares.items() if ns}
+
+
+class TestRecorded(BlameTest):
+    def test_slow(self):
+        """A recording of slow is divided as its own rows say, row by row; and by other keys."""
+        with LoopDisk(64 * MIB) as disk, tempfile.NamedTemporaryFile(suffix=".rec") as file:
+            with Tracer("slow", "-m", "0", "--limit", "0", "--json", "-d", disk.name, "--record", file.name, "60") as tracer:
+                run_loads(Load("read", 600, KIB4, disk.path, name="reader", options=["-r", "-t", "3"]),
+                          Load("write", 300, 8 * KIB4, disk.path, name="writer", options=["-r", "-t", "4"]))
+                rows = tracer.stop().rows
+            result = iotrace("blame", "--replay", file.name, "--json", "--by", "comm")
+            by_disk = iotrace("blame", "--replay", file.name, "--json", "--by", "disk", "--weight", "bytes")
+        self.assertEqual((result.status, by_disk.status), (0, 0), result.err)
+        for got in (result, by_disk):
+            self.assert_adds_up(got)
+        self.assertEqual(sum(row["ios"] for row in result.rows), len(rows))
+        expected = divided(rows, "comm")
+        shares = {(row["disk"], row["victim"], row["culprit"]): row["time_ns"]
+                  for row in result.rows if row["kind"] != "all"}
+        self.assertEqual(set(shares), {key for key, ns in expected.items() if ns >= 1})
+        for key, ns in expected.items():
+            self.assertAlmostEqual(shares[key], float(ns), delta=2, msg=key)
+        for part in PARTS:
+            self.assertEqual(sum(row[part] for row in by_disk.rows), sum(row[part] for row in rows))
+
+    def test_not_all(self):
+        """A recording that lacks the faster I/Os cannot be divided."""
+        with LoopDisk(8 * MIB) as disk, tempfile.NamedTemporaryFile(suffix=".rec") as file:
+            iotrace("slow", "-m", "5", "-d", disk.name, "--record", file.name, "0.1", "1")
+            result = iotrace("blame", "--replay", file.name)
+        self.assertEqual(result.status, 2)
+        self.assertIn("slow -m 0", result.err)
+
+
+class TestScreen(BlameTest):
+    def test_matrix(self):
+        """Victims and culprits in 80 columns; b: the culprits of all victims; Enter: all of a row."""
+        if not shutil.which("tmux"):
+            self.skipTest("no tmux")
+        with LoopDisk(64 * MIB) as disk, Screen("--screen", "--by", "comm", "-d", disk.name, "0.5", subcommand="blame", columns=80,
+                                                rows=24) as screen:
+            screen.wait("no I/O")
+            loads = [Load("read", 10000000, KIB4, disk.path, name=name, options=["-r", "-t", "2"]).go()
+                     for name in ("apple", "pear")]
+            try:
+                heading = next(line for line in screen.wait("(itself)").splitlines() if "VICTIM" in line)
+                for word in ("DISK", "CULPRIT", "TIMEms", "SHARE", "WITH", "P99ms"):
+                    self.assertIn(word, heading)
+                self.assertTrue(wait_until(lambda: re.search(r"apple +pear +\d", screen.text()), patience(10)))
+                screen.keys("b")
+                self.assertTrue(wait_until(lambda: "VICTIM" not in screen.text() and
+                                           re.search(rf"{disk.name} +pear +\d", screen.text()), patience(10)))
+                self.assertNotIn("(all)", screen.text())
+                screen.keys("b")
+                screen.wait("VICTIM")
+                screen.keys("Down")
+                screen.keys("Enter")
+                self.assertIn("BESIDEms: ", screen.wait("WITHOUT: "))
+            finally:
+                for load in loads:
+                    load.kill()
+
+
+class TestUsage(BlameTest):
+    def test_partition(self):
+        with LoopDisk(8 * MIB, partitions=[(2048, 4096)]) as disk:
+            result = iotrace("blame", "-d", f"{disk.name}p1", "0.1", "1")
+        self.assertEqual(result.status, 2)
+        self.assertIn("is a partition", result.err)
+
+    def test_victim(self):
+        """--victim: the same rows, of the victims with that name, in a run and in a replay."""
+        with LoopDisk(64 * MIB) as disk, tempfile.NamedTemporaryFile(suffix=".rec") as file:
+            with Tracer("blame", "--json", "-d", disk.name, "--record", file.name, "60") as tracer:
+                run_loads(Load("read", 100, KIB4, disk.path, name="apple"),
+                          Load("read", 100, KIB4, disk.path, name="pear"))
+                everything = tracer.stop()
+            found = iotrace("blame", "--replay", file.name, "--json", "--victim", "APP")
+            text = iotrace("blame", "--replay", file.name, "--victim", "app")
+        self.assertEqual(found.rows, [row for row in everything.rows if row["victim"].startswith("apple")])
+        self.assertIn("apple[", text.out)
+        self.assertNotIn(f"{disk.name} pear[", text.out)
+
+
+if __name__ == "__main__":
+    main()

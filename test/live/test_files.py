@@ -1,0 +1,350 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""top --by file and dir: bytes, I/Os and time of each file add up to /proc/diskstats, and are what was written."""
+import csv
+import io
+import os
+import tempfile
+
+from iotest import (MIB, Delta, LiveTest, LoopDisk, Tracer, add_up, each_way, forced, iotrace, main, mounted, overlay,
+                    run, run_load, settled)
+from test_devices import MappedDisk
+from test_layers import on_file_system
+from test_slow import buffers, written
+from test_who import Cgroup
+from tmux import OnScreen
+
+KIB4 = 4096
+JOURNAL, METADATA, OTHER = "[ext4 journal]", "[ext4 metadata]", "(other)"
+EXT4 = {JOURNAL, METADATA, "-"}
+
+
+class FilesTest(LiveTest):
+    def trace(self, disk, work, *args, by="file", loss=True):
+        """The result of one interval in which `work` is done; its rows agree with /proc/diskstats."""
+        os.sync()
+        with Delta(disk.name) as delta:
+            with Tracer("top", "--json", "--by", by, "-d", disk.name, *args, "600") as tracer:
+                work()
+                settled(disk.name)
+                result = tracer.stop()
+        self.assert_ended_well(result)
+        if loss:
+            self.assert_no_loss(result)
+        self.assert_agrees(result.rows, delta)
+        self.assertTrue(result.rows)
+        return result
+
+    def files(self, result, op="write", column="file", figure="bytes"):
+        return add_up([row for row in result.rows if row["op"] == op], column, figure)
+
+    def assert_files(self, found, want, others=EXT4):
+        """The files have what is wanted, and besides them is only what the file system does itself."""
+        self.assertEqual({name: found.get(name) for name in want}, want)
+        self.assertLessEqual(set(found) - set(want), others)
+
+
+class TestFiles(FilesTest):
+    def ways(self, folder):
+        """Pages by file, and what writes them."""
+        paths = {f"{folder}/a b/{name}": pages for name, pages in
+                 (("direct", 4), ("large", 1024), ("buffered", 8), ("queued", 64), ("removed", 3))}
+        os.mkdir(f"{folder}/a b")
+        for path, pages in paths.items():
+            written(path, pages)
+
+        def work():
+            for path, pages in paths.items():
+                name = os.path.basename(path)
+                if name == "queued":
+                    run_load("write", pages, KIB4, path, options=["-q", "8"])
+                elif name == "removed":
+                    fd = os.open(path, os.O_RDWR)
+                    os.unlink(path)
+                    os.pwrite(fd, bytes(pages * KIB4), 0)
+                    os.fsync(fd)
+                    os.close(fd)
+                else:
+                    written(path, pages, os.O_DIRECT if name != "buffered" else 0)
+        want = {path + (" (deleted)" if path.endswith("removed") else ""): pages * KIB4
+                for path, pages in paths.items()}
+        return want, work
+
+    def test_ways_to_write(self):
+        """Direct, buffered, eight at a time, without a name: each under its own path."""
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder:
+            want, work = self.ways(folder)
+            result = self.trace(disk, work)
+        self.assert_files(self.files(result), want)
+        self.assertIn(JOURNAL, self.files(result))
+        for row in result.rows:
+            self.assertEqual(set(row) & {"pid", "comm", "disk", "dir"}, set(), row)
+            self.assertTrue(row["time_ns"] or not row["io"], row)
+        direct, = (row for row in result.rows if row["file"] == f"{folder}/a b/direct")
+        self.assertEqual((direct["op"], direct["io"]), ("write", 1))
+
+    def test_every_hook_alternative(self):
+        for way in each_way("top", "--by", "file"):
+            with self.subTest(way=way), LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder:
+                want, work = self.ways(folder)
+                result = self.trace(disk, work, *forced(way))
+                self.assert_files(self.files(result), want)
+
+    def test_reads(self):
+        """Read ahead, by a mapping, directly."""
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder:
+            paths = {f"{folder}/{name}": 64 for name in ("plain", "direct")}
+            for path, pages in paths.items():
+                written(path, pages)
+            run("sh", "-c", "echo 3 > /proc/sys/vm/drop_caches")
+
+            def work():
+                with open(f"{folder}/plain", "rb") as file:
+                    file.read()
+                run_load("read", 64, KIB4, f"{folder}/direct")
+            result = self.trace(disk, work)
+        self.assert_files(self.files(result, "read"), {path: pages * KIB4 for path, pages in paths.items()})
+
+    def crowd(self, folder, count):
+        """Small files in ten folders, and what writes them: {path: bytes}."""
+        paths = {f"{folder}/d{i % 10}/f{i}": (1 + i % 4) * KIB4 for i in range(count)}
+        for i in range(10):
+            os.mkdir(f"{folder}/d{i}")
+
+        def work():
+            for path, size in paths.items():
+                with open(path, "wb") as file:
+                    file.write(bytes(size))
+            os.sync()
+        return paths, work
+
+    def test_merged(self):
+        """Two thousand small files, which the kernel writes by larger requests: the bytes are each file's own."""
+        with LoopDisk(256 * MIB) as disk, mounted(disk.path) as folder:
+            paths, work = self.crowd(folder, 2000)
+            result = self.trace(disk, work)
+        self.assert_files(self.files(result), paths)
+        ios = self.files(result, figure="io")
+        self.assertLess(sum(ios[path] for path in paths), len(paths), "no request has several files")
+
+    def test_no_room(self):
+        """Of more files than there is room for, each is whole or partly in (other), and nothing is lost."""
+        with LoopDisk(256 * MIB) as disk, mounted(disk.path) as folder:
+            paths, work = self.crowd(folder, 1000)
+            result = self.trace(disk, work, "--map-size", "files=64")
+        found = self.files(result)
+        for path, size in paths.items():
+            self.assertLessEqual(found.get(path, 0), size)
+        self.assertGreater(found[OTHER], 0)
+        self.assertEqual(sum(found.get(path, 0) for path in (*paths, OTHER)), sum(paths.values()))
+        self.assertLessEqual(set(found) - set(paths) - {OTHER}, EXT4)
+
+    def test_no_row(self):
+        """The same where rows have no room."""
+        with LoopDisk(256 * MIB) as disk, mounted(disk.path) as folder:
+            paths, work = self.crowd(folder, 500)
+            result = self.trace(disk, work, "--map-size", "rows=16")
+        found = self.files(result)
+        self.assertGreater(found[OTHER], 0)
+        self.assertEqual(sum(found.values()), sum(row["bytes"] for row in result.rows if row["op"] == "write"))
+        self.assertLessEqual(sum(found.get(path, 0) for path in paths), sum(paths.values()))
+
+    def test_largest(self):
+        """-r N: the rest is (other)."""
+        with LoopDisk(256 * MIB) as disk, mounted(disk.path) as folder:
+            paths, work = self.crowd(folder, 100)
+            result = self.trace(disk, work, "-r", "5")
+        found = self.files(result)
+        self.assertLessEqual(len([path for path in paths if path in found]), 5)
+        self.assertGreater(found[OTHER], 0)
+
+    def test_overlay(self):
+        """A file of an overlay has its path in the layer."""
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder, overlay(folder) as merged:
+            result = self.trace(disk, lambda: written(f"{merged}/file", 3))
+        self.assert_files(self.files(result), {f"{folder}/upper/file": 3 * KIB4})
+
+    def test_other_namespace(self):
+        """Mounted in another namespace alone: the disk, and the path in the file system."""
+        with LoopDisk(128 * MIB) as disk, tempfile.TemporaryDirectory() as folder:
+            run("mkfs.ext4", "-q", "-F", disk.path)
+            result = self.trace(disk, lambda: run(
+                "unshare", "-m", "sh", "-c", f"mount {disk.path} {folder} && mkdir {folder}/d"
+                f" && dd if=/dev/zero of={folder}/d/f bs=4k count=3 conv=fsync status=none"), by="file,dir")
+        row, = (row for row in result.rows if row["file"] == f"{disk.name}:/d/f")
+        self.assertEqual((row["dir"], row["bytes"]), (f"{disk.name}:/d", 3 * KIB4))
+
+    def test_disk(self):
+        """The disk itself, opened, whatever the memory is."""
+        with LoopDisk(64 * MIB) as disk, LoopDisk(64 * MIB) as other, mounted(other.path) as folder:
+            written(f"{folder}/buffer", 2)
+
+            def work():
+                fd = os.open(disk.path, os.O_RDWR | os.O_DIRECT)
+                for memory in buffers(f"{folder}/buffer"):
+                    os.pwritev(fd, [memory], 0)
+                os.fsync(fd)
+                os.close(fd)
+            result = self.trace(disk, work)
+        self.assertEqual(self.files(result), {"[block device]": 4 * KIB4})
+
+    def test_bios(self):
+        """--bio: a file on device-mapper is known at the upper device, whose bios are counted."""
+        with LoopDisk(128 * MIB) as disk, MappedDisk("linear", [disk], "0 262144 linear {0} 0") as mapped, \
+                mounted(mapped.path) as folder:
+            written(f"{folder}/direct", 4)
+
+            def work():
+                written(f"{folder}/direct", 4, os.O_DIRECT)
+                written(f"{folder}/new", 5)
+            result = self.trace(mapped, work, "--bio")
+        self.assert_files(self.files(result), {f"{folder}/direct": 4 * KIB4, f"{folder}/new": 5 * KIB4})
+
+
+class TestScreen(OnScreen):
+    SUBCOMMAND = "top"
+
+    def test_keys(self):
+        """Totals by file on the full screen; the key b also goes to folders, and back to the files."""
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder:
+            os.mkdir(f"{folder}/d")
+            screen = self.screen("--by", "file", "-d", disk.name, columns=150)
+            screen.wait("FILE +D +IOPS")
+            screen.keys("a")
+            for name, pages in (("one", 1), ("two", 2)):
+                written(f"{folder}/d/{name}", pages)
+            screen.wait(rf"(?m)^ {folder}/d/one +W +1 +4 ")
+            screen.wait(rf"(?m)^ {folder}/d/two +W +1 +8 ")
+            for _ in range(8):  # disk, process ... user, dir
+                screen.keys("b")
+            screen.wait(r"DIR +D +I/O")
+            screen.wait(rf"(?m)^ {folder}/d +W +2 +12 ")
+            screen.keys("b")
+            screen.wait(rf"(?m)^ {folder}/d/one +W +1 +4 ")
+            self.ends(screen, "q")
+
+
+class TestFileSystems(FilesTest):
+    def of(self, kind, own):
+        with LoopDisk(512 * MIB) as disk, on_file_system(disk, kind) as folder:
+            paths = {f"{folder}/f{i}": (1 + i % 4) * KIB4 for i in range(100)}
+
+            def work():
+                for path, size in paths.items():
+                    with open(path, "wb") as file:
+                        file.write(bytes(size))
+                        file.flush()
+                        os.fsync(file.fileno())
+                run("umount", folder)
+                run("mount", "-t", kind, disk.path, folder)
+            found = self.files(self.trace(disk, work))
+        return paths, found, set(found) - set(paths) - {"-", *own}
+
+    def test_unmounted(self):
+        """What is written back by the unmounting has no name any more."""
+        with LoopDisk(512 * MIB) as disk, on_file_system(disk, "xfs") as folder:
+            def work():
+                with open(f"{folder}/late", "wb") as file:
+                    file.write(bytes(3 * KIB4))
+                    number = os.fstat(file.fileno()).st_ino
+                run("umount", folder)
+                run("mount", "-t", "xfs", disk.path, folder)
+                return number
+            numbers = []
+            found = self.files(self.trace(disk, lambda: numbers.append(work())))
+        self.assertEqual(found.get(f"[no name: inode {numbers[0]} of xfs]"), 3 * KIB4)
+
+    def test_xfs(self):
+        own = {"[xfs log]", "[xfs metadata]", "[file system metadata]", "[file system's journal]"}
+        paths, found, others = self.of("xfs", own)
+        self.assertEqual({path: found.get(path) for path in paths}, paths)
+        self.assertEqual(others, set())
+        self.assertIn("[xfs log]", found)
+
+    def test_btrfs(self):
+        """Small files are in its metadata."""
+        if self.KERNEL < (6, 4):
+            self.skipTest("nothing leads to the file")
+        _, found, others = self.of("btrfs", {"[btrfs metadata]", "[block device]"})
+        self.assertEqual(others, set())
+        self.assertIn("[btrfs metadata]", found)
+
+
+class TestKeys(FilesTest):
+    def tree(self, folder):
+        paths = {f"{folder}/{name}": pages * KIB4
+                 for name, pages in (("a/b/one", 1), ("a/b/two", 2), ("a/three", 4), ("four", 8))}
+        os.makedirs(f"{folder}/a/b")
+        for path, size in paths.items():
+            written(path, size // KIB4)
+
+        def work():
+            for path, size in paths.items():
+                written(path, size // KIB4)
+        return paths, work
+
+    def test_dir(self):
+        """Files of a folder are added up, of all folders below it with DEPTH."""
+        for depth in (0, 1, 3, 4, 15):
+            with self.subTest(depth=depth), LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder:
+                paths, work = self.tree(folder)
+                result = self.trace(disk, work, by=f"dir:{depth}" if depth else "dir")
+                want = {}
+                for path, size in paths.items():
+                    parts = os.path.dirname(path).split("/")[1:]
+                    name = "/" + "/".join(parts[:depth or None])
+                    want[name] = want.get(name, 0) + size
+                self.assert_files(self.files(result, column="dir"), want)
+
+    def test_with_process(self):
+        """Each process has its own row for a file; together they are the file's."""
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder:
+            path = f"{folder}/file"
+            written(path, 64)
+            loads = []
+
+            def work():
+                for name, count in (("first", 10), ("second", 20)):
+                    loads.append(run_load("write", count, KIB4, path, name=name))
+            result = self.trace(disk, work, by="file,process,disk")
+        rows = {(row["file"], row["pid"], row["comm"], row["disk"], row["op"]): row["io"] for row in result.rows}
+        self.assertEqual({key: rows[key] for key in rows if key[0] == path},
+                         {(path, load.pid, load.name, disk.name, "write"): load.did()[0] for load in loads})
+
+    def test_with_cgroup(self):
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder, Cgroup("files") as group:
+            path = f"{folder}/file"
+            written(path, 64)
+            result = self.trace(disk, lambda: run_load("write", 7, KIB4, path, group=group), by="cgroup,file")
+        rows = {(row["cgroup"], row["file"]): row["io"] for row in result.rows}
+        self.assertEqual(rows[group.path, path], 7)
+
+    def test_recorded(self):
+        """A recording has the same rows, by fewer keys too, and a key that it lacks is an error."""
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder, tempfile.TemporaryDirectory() as out:
+            record = f"{out}/rec"
+            paths, work = self.tree(folder)
+            result = self.trace(disk, work, "--record", record, by="file,dir,comm")
+            same = iotrace("top", "--replay", record, "--json")
+            fewer = iotrace("top", "--replay", record, "--by", "dir", "--json")
+            lacking = iotrace("top", "--replay", record, "--by", "user", "--json")
+            table = iotrace("top", "--replay", record, "--by", "file", "--csv")
+            text = iotrace("top", "--replay", record, "--by", "file")
+        self.assertEqual(same.rows, result.rows)
+        self.assertEqual(self.files(fewer, column="dir"), self.files(result, column="dir"))
+        self.assert_one_line(lacking, 2, "user")
+        rows = [row for row in csv.DictReader(io.StringIO(table.out)) if row["op"] == "write"]
+        self.assert_files({row["file"]: int(row["bytes"]) for row in rows}, paths)
+        self.assertRegex(text.out, rf"(?m)^{folder}/four +W +1 +32 ")
+
+    def test_usage(self):
+        for args, words in ((("breakdown", "--by", "file"), ("file", "top")), (("top", "--by", "dir:0"), ("dir",)),
+                            (("top", "--by", "dir:x"), ("dir",)), (("top", "--by", "dir:1,dir"), ("twice",)),
+                            (("top", "--by", "path"), ("did you mean file",)),
+                            (("top", "--by", "disk,process,comm,cgroup,unit,container,user,file,dir"), ("8 keys",))):
+            with self.subTest(args=args):
+                self.assert_one_line(iotrace(*args, "0.1", "1"), 2, *words)
+
+
+if __name__ == "__main__":
+    main()

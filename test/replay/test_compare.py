@@ -1,0 +1,357 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""iotrace compare, of recordings whose distributions are known: how often it is wrong, what it finds, its figures, and
+what it refuses. Second witnesses: the generator of the recordings (noise.py), and --csv of a replay."""
+import csv
+import io
+import json
+import math
+import os
+import re
+import shlex
+import subprocess
+import tempfile
+import time
+import unittest
+
+import noise
+import recording
+import test_replay
+from test_replay import IOTRACE, RECORDINGS
+
+NS = noise.NS
+
+
+class CompareTest(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = holder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, data):
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "wb") as file:
+            file.write(data)
+        return self.path(name)
+
+    def compare(self, *words, status=0, err=""):
+        """What it prints."""
+        done = subprocess.run([IOTRACE, "compare", *words], check=False, stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=60, env={**os.environ, "TZ": "UTC"})
+        self.assertEqual((done.returncode, done.stderr), (status, err), done.stdout[:500])
+        return done.stdout
+
+    def comparisons(self, *words, **more):
+        return json.loads(self.compare("--json", *words, **more))["comparisons"]
+
+
+class TestPower(CompareTest):
+    """The random numbers are always the same ones, so the results are, too."""
+
+    def alarms(self, kept, intervals):
+        """Of 200 recordings, in how many compare finds a difference between the halves."""
+        wrong = 0
+        for seed in range(200):
+            path = self.write("whole.rec", noise.recording(seed, 2 * intervals, kept=kept))
+            done = subprocess.run([IOTRACE, "compare", "--json", f"{path}@..-{intervals}s", f"{path}@-{intervals}s.."],
+                                  check=False, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+            result = json.loads(done.stdout)
+            self.assertLessEqual({result[side]["intervals"] for side in "ab"}, {intervals, intervals + 1})
+            changed = {c["verdict"] for c in result["comparisons"]} - {"same"}
+            self.assertEqual(done.returncode, int("worse" in changed))
+            wrong += bool(changed)
+        return wrong
+
+    def test_alarms(self):
+        """At most 5 %."""
+        self.assertLessEqual(self.alarms(0.7, 20), 10)
+
+    def test_alarms_of_independent_intervals(self):
+        self.assertLessEqual(self.alarms(0, 12), 10)
+
+    def test_found(self):
+        """What docs/COUNTING.md says, and somewhat less, of fewer pairs."""
+        for kept, intervals, latency, least in ((0, 60, 1.2, 0.95), (0, 300, 1.05, 0.7), (0.7, 300, 1.2, 0.95)):
+            with self.subTest(kept=kept, intervals=intervals, latency=latency):
+                _, found, covered = noise.measure(10, intervals, latency, kept)
+                self.assertGreaterEqual(found, least)
+                self.assertGreaterEqual(covered, 0.85)
+
+
+class TestFigures(CompareTest):
+    def setUp(self):
+        super().setUp()
+        self.a = self.write("a.rec", noise.recording(1))
+        self.b = self.write("b.rec", noise.recording(2, latency=1.5, rate=0.5))
+
+    def sums(self, path):
+        """{(disk, op): requests, time, all latencies}, of the generator's rows."""
+        sums = {}
+        for interval in recording.read(path)["intervals"]:
+            for row in interval["rows"]["rows"]:
+                one = sums.setdefault((row["disk"], row["op"]), [0, 0, {}])
+                one[0] += row["count"]
+                one[1] += row["total_ns"]
+                for slot, n in row["slots"]["fine"].items():
+                    one[2][slot] = one[2].get(slot, 0) + n
+        return sums
+
+    @staticmethod
+    def p99_slot(slots):
+        """Where the 99th percentile is: the bounds, in ns."""
+        wanted, below = sum(slots.values()) * 0.99, 0
+        for slot in sorted(slots):
+            below += slots[slot]
+            if below >= wanted:
+                power, eighth = divmod(slot, 8)
+                return (8 + eighth) << power - 1, (9 + eighth) << power - 1
+
+    @staticmethod
+    def distance(a, b):
+        def share(slots, at):
+            return sum(n for slot, n in slots.items() if slot <= at) / sum(slots.values())
+        return max(abs(share(a, at) - share(b, at)) for at in {*a, *b})
+
+    def test_figures(self):
+        a, b = self.sums(self.a), self.sums(self.b)
+        got = self.comparisons(self.a, self.b, status=1)
+        self.assertEqual(len(got), 16)
+        for c in got:
+            name = c["row"]["disk"], c["row"]["op"]
+            with self.subTest(name=name, what=c["what"]):
+                for side, (count, total, slots) in ("a", a[name]), ("b", b[name]):
+                    if c["what"] == "average":
+                        self.assertAlmostEqual(c[side] / (total / count), 1, 7)
+                    elif c["what"] == "requests":
+                        self.assertAlmostEqual(c[side] / (count / 60), 1, 7)
+                    elif c["what"] == "p99":
+                        low, high = self.p99_slot(slots)
+                        self.assertGreaterEqual(c[side], low)
+                        self.assertLessEqual(c[side], high)
+                if c["what"] == "distribution":
+                    self.assertAlmostEqual(c["distance"], self.distance(a[name][2], b[name][2]), 6)
+                else:
+                    self.assertAlmostEqual(c["change"], c["b"] / c["a"] - 1, 6)
+                    self.assertLess(c["low"], c["change"])
+                    self.assertGreater(c["high"], c["change"])
+        verdicts = {(c["what"], c["verdict"]) for c in got}
+        self.assertLessEqual({("average", "worse"), ("p99", "worse"), ("distribution", "worse"), ("requests", "less")},
+                             verdicts)
+        self.assertFalse({"better", "more"} & {verdict for _, verdict in verdicts})
+        self.assertEqual({c["subcommand"] for c in got}, {"breakdown"})
+        # Holm: the smallest times the number of tests, the next one times one less, ...
+        most = 0
+        for i, c in enumerate(sorted(got, key=lambda c: c["p"])):
+            most = max(most, min(1, c["p"] * (len(got) - i)))
+            self.assertTrue(math.isclose(c["p_holm"], most, rel_tol=1e-6), c)
+            if c["verdict"] != "same":
+                self.assertLessEqual(c["p_holm"], 0.05)
+
+    def test_fine_slots(self):
+        """What compare reads: --csv with the slots, and a line for an interval without rows."""
+        row = {"disk": "sda", "layer": "blk", "op": "read", "count": 3, "total_ns": 4000, "slots": {1000: 2, 2000: 1}}
+        intervals = [("", i * NS, (i + 1) * NS, {"rows": [row] if i else []}) for i in range(2)]
+        path = self.write("c.rec", recording.made("breakdown", {"unit_ns": 1, "by": 1}, {"rows": noise.BREAKDOWN},
+                                                  intervals))
+        lines = {}
+        for options in ["--csv"], ["--csv", "--slots"]:
+            out = subprocess.run([IOTRACE, "breakdown", "--replay", path, *options], check=True, capture_output=True,
+                                 stdin=subprocess.DEVNULL, text=True).stdout
+            lines[len(options)] = list(csv.DictReader(io.StringIO(out)))
+        self.assertEqual([{k: v for k, v in row.items() if k != "slots"} for row in lines[2][1:]], lines[1])
+        self.assertEqual((lines[2][0]["start"], lines[2][0]["op"]), ("0.000000000", None))
+        self.assertEqual(lines[2][1]["slots"], "63:2;71:1")
+
+    def test_other_way_round(self):
+        """Shorter is better, and no reason for status 1; no change at all is none."""
+        got = self.comparisons(self.b, self.a)
+        self.assertLessEqual({("average", "better"), ("requests", "more")}, {(c["what"], c["verdict"]) for c in got})
+        self.assertEqual({c["verdict"] for c in self.comparisons(self.a, self.a)}, {"same"})
+
+    def test_same_again(self):
+        first, second = (self.compare("--json", self.a, self.b, status=1) for _ in range(2))
+        self.assertEqual(first, second)
+
+    def test_schema(self):
+        schema = test_replay.Schema()
+        schema.setUpClass()
+        line = json.loads(self.compare("--json", self.a, self.b, status=1))
+        self.assertTrue(schema.fits(line, schema.whole), line)
+        for key in line:
+            self.assertFalse(schema.fits({k: v for k, v in line.items() if k != key}, schema.whole), key)
+        for key in line["comparisons"][0]:
+            changed = {k: v for k, v in line["comparisons"][0].items() if k != key}
+            self.assertFalse(schema.fits({**line, "comparisons": [changed]}, schema.whole), key)
+
+    def test_text(self):
+        lines = self.compare(self.a, self.b, status=1).splitlines()
+        self.assertRegex(lines[0], r"^A .*/a\.rec: 60 intervals from \d{4}-\d\d-\d\d [\d:]+ to [\d: -]+$")
+        self.assertRegex(lines[2], r"^worse   (read|write) average of sd[ab] \d\.\d\d ms -> \d\.\d\d ms, "
+                                   r"\+\d+ % \(\+\d+ % to \+\d+ %\)$")
+        words = [line.split()[0] for line in lines[2:-1]]
+        self.assertEqual(words, sorted(words, key=["worse", "less"].index))
+        self.assertRegex(lines[-1], r"^16 comparisons: \d+ worse, 0 better, \d+ of more or less I/O, \d+ as before$")
+        self.assertLessEqual(max(map(len, lines)), 80)
+
+    def test_least(self):
+        self.assertEqual(self.comparisons("--least", "1000", self.a, self.b)[0]["verdict"], "same")
+
+    def test_units(self):
+        """Of top: rows by unit, with names of any length and kind; one is new, one is gone."""
+        odd = "very-" * 30 + "long.service"
+        a = self.write("a.rec", noise.recording_of_top(3, ["nginx.service", odd, "gone.service"], 40, kept=0))
+        b = self.write("b.rec", noise.recording_of_top(4, ["nginx.service", odd, "new\x1b[31m.service"], 40, 2, kept=0))
+        got = {(c["row"]["unit"], c["what"]): c for c in self.comparisons(a, b, status=1)}
+        for unit in "nginx.service", odd:
+            self.assertEqual(got[unit, "average"]["verdict"], "worse")
+            self.assertEqual(got[unit, "average"]["subcommand"], "top")
+        gone = got["gone.service", "requests"]
+        self.assertEqual((gone["verdict"], gone["b"]), ("less", 0))
+        new = got["new\x1b[31m.service", "bytes"]
+        self.assertEqual((new["verdict"], new["a"], new["change"], new["low"]), ("more", 0, None, None))
+        text = self.compare(a, b, status=1)
+        lines = text.splitlines()
+        self.assertTrue(all(len(line) <= 80 and line.isprintable() for line in lines), lines)
+        self.assertRegex(text, r"(?m)^more    read bytes of new\\x1b\[31m\.service on sda 0 B/s -> .* MiB/s, new$")
+        self.assertRegex(text, r"(?m)^worse   read average of (very-){10,}.*\.\.\.\n        \d\.\d\d ms -> ")
+        by_disk = self.comparisons("--rows", "disk", a, b, status=1)
+        self.assertEqual({c["what"] for c in by_disk}, {"average", "requests", "bytes"})
+        self.assertEqual([json.dumps(c["row"]) for c in by_disk], 3 * ['{"op": "read", "disk": "sda"}'])
+
+
+class TestSources(CompareTest):
+    def setUp(self):
+        super().setUp()
+        for hour, more in (3, {}), (4, {"latency": 1.5}):
+            start = noise.START // (3600 * NS) * 3600 * NS + hour * 3600 * NS
+            stamp = time.strftime("%Y%m%dT%H%M%S.000Z", time.gmtime(start // NS))
+            self.write(f"ring/{stamp}-breakdown.rec", noise.recording(hour, 60, start=start, **more))
+            self.write(f"ring/{stamp}-top.rec", noise.recording_of_top(hour, ["a.service"], 60, start=start, **more))
+        self.start = start - 3600 * NS  # of the first
+
+    def at(self, seconds):
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(self.start // NS + seconds))
+
+    def test_times(self):
+        """Two hours of a directory: the rows of both collectors."""
+        ring = self.path("ring")
+        a, b = f"{ring}@{self.at(0)}..{self.at(60)}", f"{ring}@{self.at(3600)}..{self.at(3660)}"
+        line = json.loads(self.compare("--json", a, b, status=1))
+        self.assertEqual([(line[side]["start"], line[side]["intervals"], line[side]["name"]) for side in "ab"],
+                         [(self.start / NS, 60, a), (self.start / NS + 3600, 60, b)])
+        worse = [c for c in line["comparisons"] if c["verdict"] == "worse"]
+        self.assertEqual({c["subcommand"] for c in worse}, {"breakdown", "top"})
+        self.assertEqual({c["row"].get("unit") for c in line["comparisons"]}, {None, "a.service"})
+        # the beginning, or the end, may be left out
+        got = self.comparisons(f"{ring}@..{self.at(60)}", f"{ring}@{self.at(3600)}..", status=1)
+        self.assertEqual(got, line["comparisons"])
+        file = os.path.join(ring, sorted(os.listdir(ring))[0])
+        got = self.comparisons(f"{file}@..-30s", f"{file}@-30s..")
+        self.assertEqual({c["subcommand"] for c in got}, {"breakdown"})
+        os.rename(file, self.path("a@1..2"))  # a file's name
+        self.assertEqual({c["verdict"] for c in self.comparisons(self.path("a@1..2"), self.path("a@1..2"))}, {"same"})
+
+    def test_report_elsewhere(self):
+        """The hour before is the hour before in each time zone."""
+        words = ["report", "--dir", self.path("ring"), "--begin", self.at(3600), "--end", self.at(3660)]
+        said, said_again = set(), {}
+        for zone in "UTC", "Etc/GMT-2", "Asia/Tokyo":
+            done = subprocess.run([IOTRACE, *words], check=False, capture_output=True, text=True, timeout=60,
+                                  env={**os.environ, "TZ": zone})
+            self.assertEqual(done.returncode, 0, done)
+            said.add(done.stdout.split("Compared with the hour before")[1].split("\n\n")[0])
+            again = re.findall(r"(?m)^iotrace ((?:top|breakdown) --replay .*)$", done.stdout)
+            self.assertGreater(len(again), 0)
+            for line in again:
+                shown = subprocess.run([IOTRACE, *shlex.split(line), "--csv"], check=False, capture_output=True, text=True,
+                                       timeout=60, env={**os.environ, "TZ": zone})
+                self.assertEqual(shown.returncode, 0, (line, shown.stderr))
+                said_again.setdefault(line, set()).add(shown.stdout)
+        self.assertEqual(len(said), 1, said)
+        self.assertNotRegex(said.pop(), r"sda +read .* - ")
+        for line, outputs in said_again.items():  # the same commands, with the same rows
+            self.assertEqual(len(outputs), 1, line)
+            self.assertIn("sda", outputs.pop())
+
+    def test_refused(self):
+        few = self.write("few.rec", noise.recording(1, 7))
+        good = self.write("good.rec", noise.recording(1, 8))
+        by_unit = self.write("unit.rec", noise.recording_of_top(1, ["a"], 10))
+        slow = os.path.join(RECORDINGS, "slow.rec")
+        self.compare(good, good)
+        for words, said in (
+                ((few, good), "too few intervals to tell a change from chance: of breakdown A has 7, B has 8 "
+                              "(at least 8 each: record for longer, or with a shorter INTERVAL)"),
+                ((good,), "compare needs two recordings or times (iotrace compare A.rec B.rec, or "
+                          "iotrace compare @03:00..03:10 @-10m..)"),
+                ((good, good, good), "compare takes two recordings or times, not more"),
+                ((good, slow), None), ((good, by_unit), None), ((good, self.path("no.rec")), None),
+                ((good + "@03:00", good), None), ((good + "@x..", good), None), (("@" + "1" * 99 + "..", good), None),
+                (("--rows", "unit", good, good), "A and B have no rows with keys of --rows"
+                                                 " (recordings of breakdown and of top can be compared)"),
+                (("--rows", "disks", good, good), None), (("--least", "-1", good, good), None)):
+            with self.subTest(words=words):
+                done = subprocess.run([IOTRACE, "compare", *words], check=False, stdin=subprocess.DEVNULL,
+                                      capture_output=True, text=True, timeout=60)
+                self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done)
+                if said:
+                    self.assertEqual(done.stderr, f"iotrace: {said}\n")
+
+    def test_other_keys(self):
+        """Rows by unit and disk, and by disk only: not comparable, unless it is by disk."""
+        a = self.write("a.rec", noise.recording_of_top(1, ["a"], 20))
+        columns = {key: kind for key, kind in noise.TOP.items() if key != "unit"}
+        rows = [{"disk": "sda", "op": "read", "io": 1000, "bytes": 1, "time_ns": 10**9, "letter": 82, "untimed": 0}]
+        b = self.write("b.rec", recording.made("top", {"by": 1}, {"rows": columns},
+                                               [("", i * NS, (i + 1) * NS, {"rows": rows}) for i in range(20)]))
+        self.compare(a, b, status=2, err="iotrace: the rows of A and B have different keys (--rows chooses keys that "
+                                         "both have, such as disk)\n")
+        self.assertGreater(len(self.comparisons("--rows", "disk", a, b)), 0)
+
+    def test_damaged(self):
+        """Of a recording that is cut off nothing is compared."""
+        data = noise.recording(1, 20)
+        good, bad = self.write("good.rec", data), self.write("bad.rec", data[:-1000])
+        done = subprocess.run([IOTRACE, "compare", good, bad], check=False, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done)
+        self.assertIn("bad.rec", done.stderr)
+
+    def test_what_went_wrong(self):
+        """The message is the error, of A or of B, and not a loss or a note before it."""
+        good = self.write("good.rec", noise.recording(1, 20))
+        rows = [{"disk": "sda", "op": "read", "io": 1, "bytes": 1, "time_ns": 1, "letter": 82, "untimed": 0, "unit": ""}]
+        data = recording.made("top", {"by": 1}, {"rows": noise.TOP},
+                              [("", i * NS, (i + 1) * NS, {"rows": rows}, ("test", "rows of a test", 3))
+                               for i in range(20)])
+        bad = self.write("bad.rec", data[:-100])
+        done = subprocess.run([IOTRACE, "top", "--replay", bad, "--csv"], check=False, capture_output=True, text=True,
+                              timeout=60)
+        self.assertIn("lost: ", done.stderr.splitlines()[0])
+        self.compare(bad, bad, status=2, err="iotrace: A: " + done.stderr.splitlines()[-1].split(": ", 1)[1] + "\n")
+        self.compare(good, f"{good}@23:59..23:58", status=2,
+                     err=f"iotrace: B: --begin is not before --end (the recording is from {self.span()})"
+                         " (recordings of breakdown and of top can be compared)\n")
+
+    def span(self):
+        return " to ".join(time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(noise.START // NS + at)) for at in (0, 20))
+
+    def test_long(self):
+        """Many intervals are joined: the figures stay the same."""
+        path = self.write("long.rec", noise.recording(1, 1500, names=[("sda", "read")]))
+        count = sum(row["count"] for interval in recording.read(path)["intervals"] for row in interval["rows"]["rows"])
+        line = json.loads(self.compare("--json", path, path))
+        self.assertEqual((line["a"]["intervals"], line["b"]["intervals"]), (1500, 1500))
+        got = next(c for c in line["comparisons"] if c["what"] == "requests")
+        self.assertAlmostEqual(got["a"] / (count / 1500), 1, 7)
+        self.assertGreater(got["high"], got["low"])
+
+
+if __name__ == "__main__":
+    if not IOTRACE:
+        print("SKIP: IOTRACE names no program: ''")
+        raise SystemExit(77)
+    unittest.main(verbosity=2)
