@@ -72,7 +72,7 @@ class TestBlock(PrivilegeTest):
                 Tracer(*args, "--json", "-d", disk.name, prefix=self.with_only(*needed)) as tracer:
             load = Load("read", 77, KIB4, disk.path, name="unprivileged").go().wait()
             result = tracer.stop()
-        self.assertEqual((result.status, result.err), (0, ""))
+        self.assert_ended_well(result)
         self.assertEqual(count(result), 77)
         self.assertEqual(load.did("read"), (77, 77 * KIB4))
         return result
@@ -365,7 +365,7 @@ class TestDropped(DroppedTest):
                 tracer.wait_for_line(tracer.lines() + outputs)
             self.assert_dropped(tracer.pid, args[0], *whens, part="-T" in args)
             result = tracer.stop()
-        self.assertEqual((result.status, result.err), (0, ""))
+        self.assert_ended_well(result)
         self.assertEqual(count(result), 77)
         return result
 
@@ -458,7 +458,7 @@ class TestDropped(DroppedTest):
                 self.assert_dropped(tracer.pid, "top", "with --record")
                 Load("read", 77, KIB4, disk.path, name="dropped").go().wait()
                 result = tracer.stop()
-            self.assertEqual((result.status, result.err), (0, ""))
+            self.assert_ended_well(result)
             self.assertEqual(os.listdir(folder), ["it.rec"])
             again = iotrace("top", "--replay", path, "--json")
         self.assertEqual(add_up(again.rows, "comm", "io")["dropped"], 77)
