@@ -125,21 +125,29 @@ static __always_inline bool predates_trace(struct request *rq, const bool direct
 }
 
 /*
- * The same for a request whose start was missed.  On a queue without I/O statistics the kernel does
- * not store when it was made; then it is older than the trace, unless starts have been lost for
- * want of room.
+ * The same for the request at address @key, whose start was missed.  On a queue without I/O
+ * statistics the kernel does not store when it was made; then it is older than the trace, unless
+ * starts have been lost for want of room.  A global function: called rarely, and the verifier
+ * checks it once, not on each path to it.  0 or 1.
  */
-static __always_inline bool unseen_start_predates_trace(struct request *rq, u8 op,
-							const bool direct)
+__attribute__((noinline)) int unseen_start_is_older(u64 key, u32 op)
 {
-	if (predates_trace(rq, direct))
-		return true;
-	return own_start && op != BLK_PASSTHROUGH && !rq_made_ns(rq, direct) &&
+	struct request *rq = (struct request *)key;
+
+	if (predates_trace(rq, false))
+		return 1;
+	return own_start && op != BLK_PASSTHROUGH && !rq_made_ns(rq, false) &&
 	       !losses[LOSS_REQUESTS_FULL];
 }
 
-/* See account_lost_completion(), which has checked already.  A global function: called rarely, and
- * the verifier checks it once, not on each path to it.  Always 0. */
+static __always_inline bool unseen_start_predates_trace(struct request *rq, u8 op,
+							const bool direct)
+{
+	return unseen_start_is_older(address_of(rq, direct), op);
+}
+
+/* See account_lost_completion(), which has checked already.  A global function, like
+ * unseen_start_is_older().  Always 0. */
 __attribute__((noinline)) int lost_completion(u64 rq)
 {
 	struct blk_inflight *entry = entry_of(rq);

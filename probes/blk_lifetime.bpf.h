@@ -254,13 +254,14 @@ static __always_inline void release_entry(struct request *rq, struct blk_infligh
 
 /*
  * The time of a request that completes at @now, from its issue (with @queued: from its creation).
- * False, and the loss counted, if the start is unknown.  An empty request that waits for a flush
- * command is never issued itself: its time is from its creation.  @now is read before the entry,
- * see on_issue().
+ * False and 0, and the loss counted, if the start is unknown.  An empty request that waits for a
+ * flush command is never issued itself: its time is from its creation.  @now is read before the
+ * entry, see on_issue().
  */
 static __always_inline bool rq_latency(struct request *rq, const struct blk_inflight *entry, u8 op,
 				       bool queued, u64 now, u64 *ns, const bool direct)
 {
+	bool known = true;
 	u64 start;
 
 	if (queued || op == BLK_SYNC) {
@@ -273,14 +274,15 @@ static __always_inline bool rq_latency(struct request *rq, const struct blk_infl
 	if (!start) {
 		if (!unseen_start_predates_trace(rq, op, direct))
 			count_loss(&losses[LOSS_NO_START], 1);
-		return false;
-	}
-	if (now < start) {
+		known = false;
+	} else if (now < start) {
 		count_loss(&losses[LOSS_CLOCK], 1);
-		return false;
+		known = false;
 	}
+	if (!known)
+		start = now; /* not *ns = 0, a value that the verifier follows separately */
 	*ns = now - start;
-	return true;
+	return known;
 }
 
 #endif

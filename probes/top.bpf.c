@@ -175,9 +175,9 @@ static __always_inline struct top_value *others_of(const struct top_key *key, u3
 	return bpf_map_lookup_elem(&others, &index);
 }
 
-/* @now: the epoch. */
+/* @now: the epoch.  @rare: the hash map will do: half as much for the verifier to follow. */
 static __always_inline void add_at(struct top_key *key, u64 io, u64 bytes, u64 ns, bool failed,
-				   u32 now)
+				   u32 now, const bool rare)
 {
 	struct top_place *place = NULL;
 	struct top_value *row;
@@ -194,7 +194,7 @@ static __always_inline void add_at(struct top_key *key, u64 io, u64 bytes, u64 n
 			add_to(row, io, bytes, ns, failed, false);
 		return;
 	}
-	if (has_row_places)
+	if (has_row_places && !rare)
 		place = placed_row(key, now);
 	if (place && begin_alone(&place->busy)) {
 		add_to(&place->value, io, bytes, ns, failed, true);
@@ -217,7 +217,7 @@ static __always_inline void add_at(struct top_key *key, u64 io, u64 bytes, u64 n
 
 static __always_inline void add(struct top_key *key, u64 io, u64 bytes, u64 ns, bool failed)
 {
-	add_at(key, io, bytes, ns, failed, epoch);
+	add_at(key, io, bytes, ns, failed, epoch, false);
 }
 
 static __always_inline void key_of(const struct blk_inflight *entry, struct top_key *key)
@@ -242,7 +242,7 @@ static __always_inline void on_lost_completion(struct blk_inflight *entry)
 		key_of(entry, &key);
 	if (by_file && has_data(entry->op))
 		key.file.kind = FILE_UNREAD;
-	add(&key, 1, entry->bytes, 0, entry->failed);
+	add_at(&key, 1, entry->bytes, 0, entry->failed, epoch, true);
 	entry->failed = 0;
 }
 
@@ -272,7 +272,7 @@ __attribute__((noinline)) int add_part(u64 rq, u64 bio, u64 bytes_dev, u64 ns, u
 	if (bio)
 		find_file((struct bio *)bio, &key.file, flags & PART_EPOCH);
 	add_at(&key, flags & PART_COUNTS ? 1 : 0, bytes_dev >> 32, ns, flags & PART_FAILED,
-	       !!(flags & PART_EPOCH));
+	       !!(flags & PART_EPOCH), false);
 	return 0;
 }
 
@@ -320,7 +320,7 @@ static __always_inline void on_bio_done(const struct blk_inflight *bio, u64 ns)
 	key_of(bio, &key);
 	if (by_file && bio->bytes && has_data(bio->op))
 		find_file((struct bio *)bio->bio, &key.file, now & 1);
-	add_at(&key, 1, bio->bytes, ns, bio->failed, now);
+	add_at(&key, 1, bio->bytes, ns, bio->failed, now, false);
 }
 
 static __always_inline void on_bio_queue(struct bio *bio, const bool direct)
@@ -372,7 +372,6 @@ static __always_inline bool end_step(struct request *rq, bool failed, struct blk
 				     const bool direct)
 {
 	struct blk_inflight of_bio, *entry = completing_entry(rq, &of_bio, direct);
-	bool in_parts = false;
 
 	if (!(entry && entry->known) &&
 	    (filters_submitters() || unseen_start_predates_trace(rq, done->op, direct))) {
@@ -395,20 +394,24 @@ static __always_inline bool end_step(struct request *rq, bool failed, struct blk
 	if (extended)
 		failed = has_failed(entry, failed, done->final);
 	step->failed = done->final && failed;
-	if (done->final && !rq_latency(rq, entry, done->op, false, now, &step->ns, direct))
-		step->ns = 0;
+	if (done->final)
+		rq_latency(rq, entry, done->op, false, now, &step->ns, direct);
 	if (by_file && has_data(done->op)) {
-		in_parts = entry != &of_bio;
 		key->file.kind = FILE_UNREAD;
+		if (entry != &of_bio) {
+			add_parts(load_scalar_rq(rq), (u64)step->bytes << 32 | done->bytes,
+				  step->ns,
+				  done->op | (step->counts ? PART_COUNTS : 0) |
+				      (step->failed ? PART_FAILED : 0),
+				  key->dev);
+			if (done->final)
+				release_entry(rq, entry, &of_bio, direct);
+			return false;
+		}
 	}
-	if (in_parts)
-		add_parts(load_scalar_rq(rq), (u64)step->bytes << 32 | done->bytes, step->ns,
-			  done->op | (step->counts ? PART_COUNTS : 0) |
-			      (step->failed ? PART_FAILED : 0),
-			  key->dev);
 	if (done->final)
 		release_entry(rq, entry, &of_bio, direct);
-	return !in_parts;
+	return true;
 }
 
 static __always_inline void on_complete(struct request *rq, bool failed, u32 bytes,
