@@ -264,6 +264,79 @@ static int add_difference(struct report *r, struct error *err)
 	return code || stream ? code : error_no_memory(err);
 }
 
+/* ---- whose I/O delayed whose ---- */
+
+#define DELAYED 5 /* lines */
+
+/* What a victim waited for a culprit, on one disk. */
+struct delay {
+	double time_ns, victim_ns, with, with_p50_ns, without, without_p50_ns;
+	char disk[64], victim[128], culprit[128];
+};
+
+static int longest_first(const void *a, const void *b)
+{
+	const struct delay *x = a, *y = b;
+
+	return (x->time_ns < y->time_ns) - (x->time_ns > y->time_ns);
+}
+
+static void put_delay(struct page *page, const struct delay *d)
+{
+	char line[512];
+	int n = snprintf(line, sizeof(line), "%s on %s waited %.2f ms for %s, %.1f%% of its time",
+			 d->victim, d->disk, d->time_ns / 1e6, d->culprit,
+			 100 * d->time_ns / (d->victim_ns ?: 1));
+
+	if (d->with && d->without)
+		snprintf(line + n, sizeof(line) - (size_t)n,
+			 "; P50 %.2f ms with it in flight, %.2f ms without", d->with_p50_ns / 1e6,
+			 d->without_p50_ns / 1e6);
+	page_text(page, line);
+	page_text(page, "\n");
+}
+
+/* The largest ones of different names in words, and the table. */
+static int add_delays(struct report *r, struct error *err)
+{
+	static const char *const sum[] = { "--sum", NULL }, *const csv_sum[] = { "--csv", "--sum",
+										 NULL };
+	struct delay *delays = NULL;
+	struct part part;
+	struct csv csv;
+	size_t n = 0;
+	int code = run_whole(r, "blame", csv_sum, &part, err);
+
+	for (bool more = !code && csv_open(&csv, part.text) && csv_next(&csv); more;
+	     more = csv_next(&csv)) {
+		struct delay *d;
+
+		if (strcmp(csv_text(&csv, "kind"), "culprit") != 0)
+			continue;
+		d = ARRAY_ADD(delays, n);
+		if (!d)
+			break;
+		*d = (struct delay){ .time_ns = csv_number(&csv, "time_ns"),
+				     .victim_ns = csv_number(&csv, "victim_ns"),
+				     .with = csv_number(&csv, "with"),
+				     .with_p50_ns = csv_number(&csv, "with_p50_ns"),
+				     .without = csv_number(&csv, "without"),
+				     .without_p50_ns = csv_number(&csv, "without_p50_ns") };
+		snprintf(d->disk, sizeof(d->disk), "%s", csv_text(&csv, "disk"));
+		snprintf(d->victim, sizeof(d->victim), "%s", csv_text(&csv, "victim"));
+		snprintf(d->culprit, sizeof(d->culprit), "%s", csv_text(&csv, "culprit"));
+	}
+	part_free(&part);
+	if (n) {
+		qsort(delays, n, sizeof(*delays), longest_first);
+		page_heading(&r->page, "Who was delayed most, and by whom");
+	}
+	for (size_t i = 0; i < n && i < DELAYED; i++)
+		put_delay(&r->page, &delays[i]);
+	free(delays);
+	return code ? code : add_part(r, "Whose I/O delayed whose", "blame", sum, err);
+}
+
 /* ---- the slowest I/Os ---- */
 
 static int largest_first(const void *a, const void *b)
@@ -405,14 +478,13 @@ static int add_heatmap(struct report *r, struct error *err)
 
 static int add_all(struct report *r, struct error *err)
 {
-	static const char *const rows[] = { "--sum", "-r", "15", NULL }, *const sum[] = { "--sum",
-											  NULL };
+	static const char *const rows[] = { "--sum", "-r", "15", NULL };
 	int code = add_difference(r, err);
 
 	if (!code)
 		code = add_part(r, "Who used the disks", "top", rows, err);
 	if (!code)
-		code = add_part(r, "Whose I/O delayed whose", "blame", sum, err);
+		code = add_delays(r, err);
 	if (!code)
 		code = add_slowest(r, err);
 	if (!code)

@@ -7,7 +7,7 @@ import re
 import shlex
 import time
 
-from iotest import MIB, LoopDisk, iotrace, main, run_load
+from iotest import MIB, Load, LoopDisk, iotrace, main, mounted, run_load
 from test_record_ring import KIB4, RingTest
 
 
@@ -120,6 +120,40 @@ class TestReport(RingTest):
         self.assertIn("night<b>", page.sections["Who used the disks"])
         self.assertIn("Latencies of requests over time", page.sections)
         self.assertIn("<svg", text)
+
+
+class TestIncident(RingTest):
+    def test_backup(self):
+        """A backup begins at a known second and delays a database, whose log is on the same disk."""
+        with LoopDisk(256 * MIB) as disk, mounted(disk.path) as folder:
+            files = {name: os.path.join(folder, name) for name in ("everything.tar", "wal")}
+            for path in files.values():
+                with open(path, "wb") as file:
+                    file.write(bytes(64 * MIB))
+                    os.fsync(file.fileno())
+            with self.record(*(f"{words} -d {disk.name}" for words in (
+                    "top --by comm,disk", "slow -n 10", "blame --by comm"))) as tracer:
+                database = Load("syncwrite", 1000000, 2 * KIB4, files["wal"], name="database", options=["-s", 5000]).go()
+                self.pause()
+                began = time.time()
+                run_load("read", 1024, 16 * KIB4, files["everything.tar"], name="backup", options=["-q", 32])
+                ended = time.time()
+                self.pause()
+                database.kill()
+                self.assertEqual(tracer.stop().status, 0)
+            times = [time.strftime("%F %T", time.localtime(when)) for when in (began, ended + 1)]
+            text = iotrace("report", "--dir", self.dir, "--begin", times[0], "--end", times[1]).out
+            blame = iotrace("blame", "--replay", self.dir, "--begin", times[0], "--end", times[1], "--sum", "--json")
+        begin, end = (time.mktime(time.strptime(when, "%Y-%m-%d %H:%M:%S"))
+                      for when in re.match(r"I/O from ([-\d]+ [:\d]+) to ([-\d]+ [:\d]+)\n", text).groups())
+        self.assertTrue(began - 2 < begin <= began < ended < end + 2, text)
+        delay, = (row for row in blame.rows if (row["victim"], row["culprit"]) == ("database", "backup"))
+        self.assertGreater(delay["with"], 0)
+        words = text.partition("Who was delayed most, and by whom\n")[2].partition("\n\n")[0]
+        self.assertIn(f"database on {disk.name} waited {delay['time_ns'] / 1e6:.2f} ms for backup, ", words)
+        self.assertRegex(text, rf"(?m)^backup +{disk.name} +R +1024 +65536 ")
+        slowest = text.partition("The slowest I/Os\n")[2]
+        self.assertTrue(any(path in slowest for path in files.values()), text)
 
 
 if __name__ == "__main__":
