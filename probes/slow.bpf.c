@@ -34,6 +34,7 @@ static __always_inline void slow_submitter(struct blk_inflight *submitter,
 const volatile bool bio_mode = false;
 const volatile bool want_stack = false, want_user = false; /* -K, -U */
 const volatile bool compact = false;			   /* blame: no full records without need */
+const volatile bool full_records = false;		   /* blame --by file: no others */
 const volatile __u64 limit = 0;		/* full records per second (2^30 ns); 0: all */
 const volatile __u64 arrivals_room = 0; /* new addresses of bios that certainly have room */
 
@@ -674,7 +675,7 @@ __attribute__((noinline)) int record_rq(u64 key, u64 end_ns, u32 bytes, s32 erro
 /* One of the two. */
 static __always_inline void record(u64 rq, u64 end_ns, u32 bytes, s32 error, u32 op)
 {
-	if ((!compact && has_details(end_ns)) || op >= OP_EARLY ||
+	if (full_records || (!compact && has_details(end_ns)) || op >= OP_EARLY ||
 	    !plain_record_rq(rq, end_ns, bytes, error, op))
 		record_rq(rq, end_ns, bytes, error, op);
 }

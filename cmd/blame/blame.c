@@ -13,6 +13,7 @@
 #include "cmd/blame/recorded.h"
 #include "cmd/blame/rows.h"
 #include "cmd/block/base.h"
+#include "cmd/block/files.h"
 #include "cmd/block/records.h"
 #include "cmd/cli/command.h"
 #include "cmd/engine/table_screen.h"
@@ -46,6 +47,7 @@ struct unnamed {
 	uint32_t owner; /* blk_record.owner, or from EXTRA on an index in `extra` */
 	uint32_t epoch; /* the buffer that its name is in */
 	const struct early_request *early; /* what the walk knows of it; NULL: nothing */
+	const char *file;		   /* in `files`; NULL: not asked for, or not known */
 };
 
 #define EXTRA (2 * BLK_OWNERS)
@@ -60,7 +62,9 @@ struct blame {
 	struct blame_options o;
 	struct tool_run *run;
 	struct cgroups *cgroups;
-	struct users *users; /* with --by user */
+	struct users *users;   /* with --by user */
+	struct mounts *mounts; /* with --by file or dir */
+	struct text_set files; /* of `unnamed` */
 	struct blk_records records;
 	struct early early;
 	struct unnamed *unnamed;
@@ -103,6 +107,7 @@ static int configure(struct tool_run *t, struct tool_object *object)
 		{ "by_process", true },
 		{ "by_user", keys_have(b->o.by, KEY_USER) },
 		{ "compact", true },
+		{ "full_records", keys_of_file(b->o.by) },
 		{ "own_start", blk_iostats_off(whole) },
 		{ "trace_completion_mask", block_of(t)->flags.trace_completion },
 		{ "arrivals_room", arrivals / 2 },
@@ -122,7 +127,9 @@ static int configure(struct tool_run *t, struct tool_object *object)
 		{ "bio_owners", blk_owners_entries(t->object.hooks, args, whole) },
 	};
 
-	return tool_configure(object, options, ARRAY_SIZE(options), maps, ARRAY_SIZE(maps));
+	int r = tool_configure(object, options, ARRAY_SIZE(options), maps, ARRAY_SIZE(maps));
+
+	return r || !keys_of_file(b->o.by) ? r : files_configure(t, object, &block_of(t)->flags);
 }
 
 /* ---- attaching ---- */
@@ -170,6 +177,8 @@ static int prepare(struct tool_run *t, struct error *err)
 		r = -ENOMEM;
 	if (!r && keys_have(b->o.by, KEY_USER))
 		r = users_open(NULL, &b->users);
+	if (!r && keys_of_file(b->o.by))
+		r = mounts_open(NULL, &b->mounts);
 	if (!r)
 		in_flight_watch(t);
 	return r ? error_no_memory(err) : 0;
@@ -228,6 +237,21 @@ static void add_early(struct blame *b, const struct slow_record *r, struct unnam
 	u->io.device = r->end_ns - b->early.begin_ns;
 }
 
+static const char *file_of(struct blame *b, const struct slow_record *r)
+{
+	const struct file_record file = {
+		.kind = r->file,
+		.path_flags = r->path_flags,
+		.dev = r->file_dev,
+		.inode = r->inode,
+		.magic = r->magic,
+		.path = r->path,
+		.path_bytes = r->path_bytes,
+	};
+
+	return files_text(&b->files, &file, b->mounts, b->run->disks);
+}
+
 static int add_full(struct blame *b, const struct slow_record *r)
 {
 	struct unnamed u = {
@@ -242,7 +266,9 @@ static int add_full(struct blame *b, const struct slow_record *r)
 	};
 	struct blk_owner *owner = ARRAY_ADD(b->extra, b->n_extra);
 
-	if (!owner)
+	if (b->mounts)
+		u.file = file_of(b, r);
+	if (!owner || (b->mounts && !u.file))
 		return -ENOMEM;
 	*owner = (struct blk_owner){
 		.start = r->start,
@@ -298,9 +324,9 @@ static int begin(struct tool_run *t, struct error *err)
 
 /* ---- owners ---- */
 
-/* @early: what the walk knows of the request; NULL: nothing. */
+/* @early: what the walk knows of the request; NULL: nothing.  @file: NULL: not known. */
 static int number_of(struct blame *b, struct blame_disk *disk, const struct blk_owner *owner,
-		     const struct early_request *early, uint32_t *number)
+		     const struct early_request *early, const char *file, uint32_t *number)
 {
 	const uint64_t cgroup =
 	    blk_charged_cgroup(b->cgroups, owner->cgroup, owner->cgroup2, owner->task_cgroup);
@@ -315,6 +341,7 @@ static int number_of(struct blame *b, struct blame_disk *disk, const struct blk_
 		.user = owner->known ? user : KEYS_UNKNOWN,
 		.pid = owner->pid,
 		.start = owner->start,
+		.file = file,
 	};
 
 	if (early && !owner->known) {
@@ -331,9 +358,10 @@ static int find_owner(struct blame *b, struct blame_disk *disk, struct unnamed *
 	int r = 0;
 
 	if (u->owner >= EXTRA)
-		return number_of(b, disk, &b->extra[u->owner - EXTRA], u->early, &u->io.owner);
+		return number_of(b, disk, &b->extra[u->owner - EXTRA], u->early, u->file,
+				 &u->io.owner);
 	if (known->disk != disk)
-		r = number_of(b, disk, &b->records.last_owners[u->owner % BLK_OWNERS], NULL,
+		r = number_of(b, disk, &b->records.last_owners[u->owner % BLK_OWNERS], NULL, NULL,
 			      &known->number);
 	known->disk = r ? NULL : disk;
 	u->io.owner = known->number;
@@ -342,9 +370,14 @@ static int find_owner(struct blame *b, struct blame_disk *disk, struct unnamed *
 
 /* The owner's name will be in the buffer that is being written. */
 static int keep_unnamed(struct blame *b, struct blame_disk *disk, const struct unnamed *u,
-			size_t *kept, size_t *kept_extra)
+			struct text_set *files, size_t *kept, size_t *kept_extra)
 {
 	struct unnamed copy = *u;
+
+	if (u->file)
+		copy.file = text_keep(files, u->file);
+	if (u->file && !copy.file)
+		return -ENOMEM;
 
 	if (u->io.arrival < disk->hold)
 		disk->hold = u->io.arrival;
@@ -360,6 +393,7 @@ static int keep_unnamed(struct blame *b, struct blame_disk *disk, const struct u
 static int name_records(struct blame *b)
 {
 	const uint32_t epoch = skel_of(b->run)->bss->epoch;
+	struct text_set files = { NULL };
 	size_t kept = 0, kept_extra = 0;
 	int r = 0;
 
@@ -371,7 +405,7 @@ static int name_records(struct blame *b)
 		if (!disk)
 			continue;
 		if (u.epoch == epoch) {
-			r = keep_unnamed(b, disk, &u, &kept, &kept_extra);
+			r = keep_unnamed(b, disk, &u, &files, &kept, &kept_extra);
 			continue;
 		}
 		r = find_owner(b, disk, &u);
@@ -380,6 +414,8 @@ static int name_records(struct blame *b)
 	}
 	b->n_unnamed = kept;
 	b->n_extra = kept_extra;
+	text_set_free(&b->files);
+	b->files = files;
 	return r;
 }
 
@@ -423,8 +459,8 @@ static void add_unfinished(void *ctx, const struct blk_inflight *entry)
 	if (disk && blk_since_ns(entry) < b->early.begin_ns)
 		early =
 		    early_take(&b->early, disk->name, blk_op_name(entry->op), entry->bytes, NULL);
-	if (disk &&
-	    (number_of(b, disk, &owner, early, &io.owner) || blame_sweep_add(disk->sweep, &io)))
+	if (disk && (number_of(b, disk, &owner, early, NULL, &io.owner) ||
+		     blame_sweep_add(disk->sweep, &io)))
 		b->no_memory = true;
 }
 
@@ -522,6 +558,8 @@ static int drain(struct tool_run *t, int inactive, struct error *err)
 	int r, n;
 
 	(void)err;
+	if (b->mounts)
+		mounts_refresh(b->mounts);
 	b->hold = UINT64_MAX;
 	for (size_t i = 0; i < b->rows.n_disks; i++)
 		b->rows.disks[i]->hold = UINT64_MAX;
@@ -613,6 +651,8 @@ static void free_blame(void *ctx)
 	free(b->known);
 	blame_rows_free(&b->rows);
 	users_free(b->users);
+	mounts_free(b->mounts);
+	text_set_free(&b->files);
 	cgroups_free(b->cgroups);
 	recorded_free(&b->recorded);
 }

@@ -12,7 +12,7 @@ struct recorded_row {
 	uint64_t time, admit_ns, queue_ns, device_ns, bytes;
 	uint32_t pid, lost;
 	bool writeback;
-	const char *comm, *cgroup, *unit, *container, *user, *disk, *op;
+	const char *comm, *cgroup, *unit, *container, *user, *disk, *op, *file;
 };
 
 #define ROW struct recorded_row
@@ -32,6 +32,7 @@ static const struct column columns[] = {
 	LABEL(unit, NULL, 0, ""),
 	LABEL(container, NULL, 0, ""),
 	COLUMN(LABEL, "user_name", user, NULL, 0, "", ""),
+	LABEL(file, NULL, 0, ""),
 	LABEL(writeback, NULL, 0, ""),
 	GAUGE(lost, NULL, 0, "", ""),
 };
@@ -62,6 +63,7 @@ static int add_row(struct blame_rows *rows, const struct blame_options *o,
 					   .unit = row->unit,
 					   .container = row->container,
 					   .user = row->user,
+					   .file = row->file,
 					   .pid = row->pid };
 	struct blame_io io = { .arrival = row->time,
 			       .admit = row->admit_ns,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/block/files.h"
 #include "core/base/array.h"
 #include "output/columns.h"
 #include "output/render.h"
@@ -163,12 +164,19 @@ int blame_label(struct blame_rows *rows, const struct blame_options *o, struct b
 		const struct key_labels *labels, bool writeback, uint32_t *number)
 {
 	const bool by_process = o->by == KEY_PROCESS + 1;
-	char *name;
+	char *name, dir[FILES_DIR_SIZE];
 
-	if (by_process && strcmp(labels->comm, KEYS_UNKNOWN) != 0)
+	if (by_process && strcmp(labels->comm, KEYS_UNKNOWN) != 0) {
 		name = process_name(labels, writeback);
-	else
+	} else if (keys_of_file(o->by)) {
+		struct key_labels all = *labels;
+
+		all.file = !all.file ? KEYS_UNKNOWN : *all.file ? all.file : "-";
+		all.dir = files_dir(all.file, keys_dir_depth(o->by), dir);
+		name = keys_name(o->by, &all);
+	} else {
 		name = keys_name(by_process ? KEY_COMM + 1 : o->by, labels);
+	}
 	*number = name ? blame_owner_of(rows, disk, name) : UINT32_MAX;
 	free(name);
 	return *number == UINT32_MAX ? -ENOMEM : 0;

@@ -16,8 +16,8 @@ import time
 from fractions import Fraction
 
 import iotest
-from iotest import (MIB, SCALE, Delta, LiveTest, Load, LoopDisk, Throttle, Tracer, add_up, iotrace, main, patience, run_load,
-                    run_loads, tried, unseen, wait_until)
+from iotest import (MIB, SCALE, Delta, LiveTest, Load, LoopDisk, Throttle, Tracer, add_up, iotrace, main, mounted,
+                    patience, run_load, run_loads, tried, unseen, wait_until)
 from test_devices import NullDisk
 from test_stuck import READERS, StuckTest, hung_disk
 from tmux import Screen
@@ -156,6 +156,37 @@ class TestSums(BlameTest):
         self.assertLess(ios, count)
         self.assertEqual(ios + result.losses["records_full"] + result.losses.get("no_end", 0), count)
         self.assertGreater(min(row["lost"] for row in result.rows), 0)
+
+
+class TestFiles(BlameTest):
+    COUNTS = {"db/table": int(3000 * SCALE), "backup/all.tar": int(1000 * SCALE)}
+
+    def test_counts(self):
+        """By file and by directory: each request is its file's, as top and the loads count them."""
+        with LoopDisk(256 * MIB) as disk, mounted(disk.path) as folder:
+            paths = {os.path.join(folder, name): count for name, count in self.COUNTS.items()}
+            for path in paths:
+                os.mkdir(os.path.dirname(path))
+                with open(path, "wb") as file:
+                    file.write(bytes(32 * MIB))
+                    os.fsync(file.fileno())
+
+            def work():
+                with Tracer("top", "--by", "file", "--json", "-d", disk.name, "60") as top:
+                    run_loads(*(Load("read", count, KIB4, path, name=f"r{i}", options=["-r", "-t", "4"])
+                                for i, (path, count) in enumerate(paths.items())))
+                    made["top"] = add_up(top.stop().rows, "file", "io")
+            made = {}
+            for by, names in (("file", paths), ("dir", {os.path.dirname(path): n for path, n in paths.items()}),
+                              ("comm,file", {f"r{i}, {path}": n for i, (path, n) in enumerate(paths.items())})):
+                with self.subTest(by=by):
+                    result = self.trace(disk.name, work, "--by", by, wait="0.3")
+                    ios = add_up([row for row in result.rows if row["kind"] == "all"], "victim", "ios")
+                    self.assertEqual({name: ios.get(name) for name in names}, names)
+                    self.assertEqual({path: made["top"].get(path) for path in paths}, paths)
+                    one, other = names
+                    self.assertGreater(self.sums(result)[one, other], 0)
+                    self.assertEqual({row["lost"] for row in result.rows}, {0})
 
 
 class TestShares(BlameTest):
