@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import unittest
 
 from iotest import (MIB, NOBODY, Delta, LiveTest, LoopDisk, Tracer, iotrace, main, mounted, patience, read_text,
                     run_load, wait_until)
@@ -158,6 +159,35 @@ class TestTimes(RingTest):
             result = self.replay("--begin", "2001-01-01", "--end", "2001-01-02")
             self.assertEqual(result.status, 2)
             self.assertIn("nothing was recorded in that time", result.err)
+
+
+@unittest.skipUnless("IOTRACE_TEST_KERNEL" in os.environ, "only a guest's clock may be set")
+class TestClock(RingTest):
+    def test_steps(self):
+        """The clock is set forward by two hours, then back by five: each time has its own I/O."""
+        before = time.time() - time.monotonic()
+        with LoopDisk(64 * MIB) as disk:
+            spans = []
+            try:
+                with self.record(TOP) as tracer:
+                    for reads, step in (100, 7200), (200, -18000), (50, 0):
+                        begin = time.time()
+                        run_load("read", reads, KIB4, disk.path)
+                        self.pause()
+                        spans.append((begin, time.time(), reads))
+                        time.clock_settime(time.CLOCK_REALTIME, time.time() + step)
+                        self.pause()
+                    result = tracer.stop()
+                self.assert_ended_well(result)
+            finally:
+                time.clock_settime(time.CLOCK_REALTIME, before + time.monotonic())
+            self.assertEqual(self.counted(self.replay(), disk), 350)
+            self.assertEqual(len(self.segments()), 3, self.segments())
+            for begin, end, reads in spans:
+                with self.subTest(reads=reads):
+                    result = self.replay(*(word for option, when in (("--begin", begin), ("--end", end))
+                                           for word in (option, time.strftime("%F %TZ", time.gmtime(when)))))
+                    self.assertEqual(self.counted(result, disk), reads, result)
 
 
 class TestSum(RingTest):
