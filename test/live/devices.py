@@ -525,6 +525,16 @@ def mounted(disk_path, *features, options=None):
         stack.close()
 
 
+def sync_file_system(path):
+    """Writes what the file system of @path has to write: sync(2) would wait for disks that other tests hold, too."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(fd):
+            raise OSError(ctypes.get_errno(), f"syncfs {path}")
+    finally:
+        os.close(fd)
+
+
 def make_read_only(directory):
     """Makes it read-only until writable(), so that sync() in another process sends nothing to the disk."""
     run("mount", "-o", "remount,ro", directory)

@@ -9,8 +9,8 @@ import tempfile
 import unittest
 
 from iotest import (MIB, Delta, LiveTest, Load, LoopDisk, Throttle, Tracer, Zram, add_up, each_way,
-                    forced, iotrace, main, mounted, patience, read_text, run_load, settled, state_of, wait_until,
-                    write_text)
+                    forced, iotrace, main, mounted, patience, read_text, run_load, settled, state_of, sync_file_system,
+                    wait_until, write_text)
 
 KIB4 = 4096
 LOAD = os.environ.get("LOAD", "")
@@ -386,7 +386,7 @@ class TestWriteback(CgroupTest):
                            self.cgroup("a"), "0.2") as tracer:
                 self.dirty(inside, f"{directory}/one", self.SIZE)
                 self.dirty(outside, f"{directory}/two", self.SIZE // 2)
-                os.sync()
+                sync_file_system(directory)
                 settled(disk.name)
                 result, groups = tracer.stop(), by_group.stop()
         self.assert_ended_well(result)

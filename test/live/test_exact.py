@@ -21,8 +21,8 @@ import unittest
 from iotest import (MIB, SCALE, SLOW, Delta, LiveTest, Load, LoopDisk, MappedArray, NewLoopDisk,
                     Tracer, Zram, add_up, by_fields, disk_of, diskstats, each_way, forced,
                     has_spares, iotrace, list_hooks, main, make_read_only, mounted,
-                    read_text, run_load, run_loads, settled, slow_disk, state_of, wait_until,
-                    writable)
+                    read_text, run_load, run_loads, settled, slow_disk, state_of,
+                    sync_file_system, wait_until, writable)
 
 KIB4 = 4096
 DEAF = os.environ.get("IOTRACE_DEAF", "")
@@ -520,7 +520,7 @@ class TestMixed(LiveTest):
                         Load("syncwrite", 60, KIB4, path, "fsync", 20, 0, path, name="syncer"),
                         Load("bufwrite", 3000, KIB4, path, "read", 2000, KIB4, path, name="mixed",
                              options=["-r"]))
-                    os.sync()
+                    sync_file_system(directory)
             _, delta = self.trace(disk.name, work)
         self.assertGreater(delta["flushes"], 20)
         self.assertGreater(delta["writes"], 60)
@@ -896,7 +896,7 @@ class TestWriteback(LiveTest):
             with Delta(disk.name) as delta, Tracer("top", "-d", disk.name, *args, "0.2") as tracer:
                 with writable(directory):
                     run_load("bufwrite-dirty", 4096, KIB4, path, name="dirtier")
-                    os.sync()
+                    sync_file_system(directory)
                 settled(disk.name)
                 result = tracer.stop()
         self.assert_ended_well(result)

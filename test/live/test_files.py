@@ -7,7 +7,7 @@ import os
 import tempfile
 
 from iotest import (MIB, Delta, LiveTest, LoopDisk, Tracer, add_up, each_way, forced, iotrace, main, mounted, overlay,
-                    run, run_load, settled)
+                    read_text, run, run_load, settled, sync_file_system)
 from test_devices import MappedDisk
 from test_layers import on_file_system
 from test_slow import buffers, written
@@ -22,7 +22,9 @@ EXT4 = {JOURNAL, METADATA, "-"}
 class FilesTest(LiveTest):
     def trace(self, disk, work, *args, by="file", loss=True):
         """The result of one interval in which `work` is done; its rows agree with /proc/diskstats."""
-        os.sync()
+        for line in read_text("/proc/self/mounts").splitlines():
+            if line.startswith(f"{disk.path} "):
+                sync_file_system(line.split()[1])
         with Delta(disk.name) as delta:
             with Tracer("top", "--json", "--by", by, "-d", disk.name, *args, "600") as tracer:
                 work()
@@ -115,7 +117,7 @@ class TestFiles(FilesTest):
             for path, size in paths.items():
                 with open(path, "wb") as file:
                     file.write(bytes(size))
-            os.sync()
+            sync_file_system(folder)
         return paths, work
 
     def test_merged(self):

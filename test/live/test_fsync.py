@@ -18,7 +18,8 @@ import time
 import unittest
 
 import iotest
-from iotest import MIB, SCALE, LiveTest, LoopDisk, NewLoopDisk, Tracer, iotrace, main, mounted, overlay, run, state_of, wait_until
+from iotest import (MIB, SCALE, LiveTest, LoopDisk, NewLoopDisk, Tracer, iotrace, main, mounted, overlay, run, state_of,
+                    sync_file_system, wait_until)
 from test_layers import on_file_system, size_of
 from test_slow import answered
 
@@ -327,7 +328,7 @@ class TestWaits(FsyncTest):
         with held_up() as (server, disk, directory):
             for name in "first", "second":
                 open(f"{directory}/{name}", "wb").close()
-            run("sync")
+            sync_file_system(directory)
             first, second = (Waiting(CHANGER, f"{directory}/{name}") for name in ("first", "second"))
 
             def work():
@@ -357,7 +358,7 @@ class TestWaits(FsyncTest):
                               check=False, stderr=subprocess.DEVNULL).returncode:
                 run("mount", "-o", "nodelalloc", disk.path, directory)
             os.chmod(f"{directory}/synced", 0o600)
-            run("sync")  # the first commit writes the journal's super block, too
+            sync_file_system(directory)  # the first commit writes the journal's super block, too
             synced_, writer = Waiting(CHANGER, f"{directory}/synced"), Waiting(WRITER, f"{directory}/written")
 
             def work():

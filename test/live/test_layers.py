@@ -21,7 +21,8 @@ import unittest
 import iotest
 from iotest import (LOAD, MIB, Delta, LiveTest, Load, LoopDisk, Served, Zram, add_up,
                     functions_preempted, hidden_ends, iotrace, list_hooks, main,
-                    mounted, overlay, read_text, run, run_load, slow_disk, tried, unseen, wait_until)
+                    mounted, overlay, read_text, run, run_load, slow_disk, sync_file_system, tried, unseen,
+                    wait_until)
 from test_devices import ArrayDisk, MappedDisk
 
 # Hooking a function takes up to a second under emulation.
@@ -78,7 +79,7 @@ def make_file(directory, size=8 * MIB):
     with open(path, "wb") as file:
         file.write(b"\xa5" * size)
         os.fsync(file.fileno())
-    run("sync")
+    sync_file_system(directory)
     return path
 
 
@@ -709,7 +710,8 @@ for turn in range(3):
         result = iotrace("breakdown", "0.2", "1")
         self.assertEqual(result.status, 0)
         self.assertIn("iotrace: note: no hook on this kernel for: vfs", result.err)
-        self.assert_ended_well(iotrace("breakdown", "--json", "0.2", "1"))
+        result = iotrace("breakdown", "--json", "0.2", "1")
+        self.assert_ended_well(result)
         self.assertIn("no hook on this kernel for: vfs", result.meta["notes"][0])
         for layer in ("vfs", "fs"):
             result = iotrace("breakdown", "-T", layer, "1", "1")
