@@ -27,9 +27,10 @@
 #include "probes/unwind.h"
 #include "probes/slow.skel.h"
 
-#define ARRIVALS  16384
-#define RECORDS	  (32U << 20) /* bytes: 0.8 s at 400,000 I/Os per second */
-#define PERIOD_MS 1000
+#define ARRIVALS       16384
+#define RECORDS	       (32U << 20) /* bytes: 0.8 s at 400,000 I/Os per second */
+#define RECORDS_SHARED (4U << 20)  /* in export and record, which run all the time */
+#define PERIOD_MS      1000
 
 /*
  * A bio is not visible to user space until its request is made.  So the end of a window is at least
@@ -102,7 +103,9 @@ static int configure(struct tool_run *t, struct tool_object *object)
 	const struct blame *b = t->ctx;
 	const struct args *args = &b->o.args;
 	uint32_t whole = b->o.filters.disk.whole, arrivals = arrivals_entries(args);
-	uint32_t records = args->map_rows ? args->map_rows : RECORDS;
+	uint32_t records = args->map_rows      ? args->map_rows
+			   : t->shared_process ? RECORDS_SHARED
+					       : RECORDS;
 	const struct probe_option options[] = {
 		{ "by_process", true },
 		{ "by_user", keys_have(b->o.by, KEY_USER) },

@@ -18,7 +18,7 @@
 
 #define RING_STREAMS	16
 #define RING_NAME_SIZE	32
-#define RING_MEMORY	(16U << 20)
+#define RING_MEMORY	(12U << 20)
 #define RING_SEGMENT_NS (3600 * 1000000000ULL) /* a segment ends with the hour, in UTC */
 
 struct ring;

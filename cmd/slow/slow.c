@@ -25,6 +25,7 @@
 
 #define ARRIVALS	 16384
 #define RECORDS		 (8U << 20)  /* bytes */
+#define RECORDS_SHARED	 (2U << 20)  /* in record, which runs all the time */
 #define RECORDS_ALL	 (32U << 20) /* with -m 0: 0.8 s at 400,000 I/Os per second */
 #define STACKS		 16384
 #define USER_STACKS	 8192
@@ -79,9 +80,11 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	uint32_t whole = s->o.filters.disk.whole;
 	bool with_stacks = s->o.stacks || s->o.user;
 	uint32_t arrivals = arrivals_entries(args);
-	uint32_t records = args->map_rows	      ? args->map_rows
-			   : s->o.min_ns || s->o.most ? RECORDS
-						      : RECORDS_ALL;
+	bool some = s->o.min_ns || s->o.most;
+	uint32_t records = args->map_rows	  ? args->map_rows
+			   : !run->shared_process ? (some ? RECORDS : RECORDS_ALL)
+			   : some		  ? RECORDS_SHARED
+						  : RECORDS;
 	int r;
 	const struct probe_option options[] = {
 		{ "by_process", true },
