@@ -132,6 +132,9 @@ static int run_main(int argc, char **argv)
 		case 'V':
 			version = true;
 			break;
+		case MAIN_BUILD_INFO:
+			version = verbose = true;
+			break;
 		case MAIN_CHECK:
 			check = true;
 			break;

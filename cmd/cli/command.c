@@ -17,12 +17,15 @@ static const struct args_option main_options[] = {
 	  "test which subcommands work on this machine, and what is missing", ARGS_MAIN },
 	{ "json", MAIN_JSON, NULL, "with --check: JSON instead of text", ARGS_MAIN },
 	{ "verbose", 'v', NULL,
-	  "with --check: also the hooks, and the capabilities that a run keeps; with --version: also "
-	  "the libraries that the binary contains",
+	  "with --check: also the hooks, and the capabilities that a run keeps; with --version: as "
+	  "--build-info",
 	  ARGS_MAIN },
 	{ "help", 'h', NULL, "print this help; for a subcommand: `iotrace SUBCOMMAND --help`",
 	  ARGS_MAIN },
 	{ "version", 'V', NULL, "print the version", ARGS_MAIN },
+	{ "build-info", MAIN_BUILD_INFO, NULL,
+	  "print the version, and the versions of the libraries that the binary contains",
+	  ARGS_MAIN },
 	{ 0 },
 };
 

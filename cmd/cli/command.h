@@ -34,7 +34,7 @@ extern const size_t n_commands;
 const struct command_entry *command_find(const char *name);
 
 /* The options of `iotrace` itself; these are the keys of options without a letter. */
-enum { MAIN_CHECK = 0x100, MAIN_JSON };
+enum { MAIN_CHECK = 0x100, MAIN_JSON, MAIN_BUILD_INFO };
 extern const struct args_spec main_args;
 
 #endif

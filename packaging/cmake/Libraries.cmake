@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Which versions of which libraries a static binary is made of.  `cmake -P` of this file writes, below
-# OUTPUT, of the archives LIBRARIES (separated by commas): libraries.inc for `iotrace --version -v`,
+# OUTPUT, of the archives LIBRARIES (separated by commas): libraries.inc for `iotrace --build-info`,
 # iotrace.spdx.json (SPDX 2.3), and built-using, a line for Debian's control file.  The package manager
 # of the machine knows the versions; a library that it does not know has the version "unknown".
 cmake_minimum_required(VERSION 3.16)

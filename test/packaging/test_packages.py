@@ -93,9 +93,10 @@ class TestPackages(unittest.TestCase):
         self.assertEqual([path for path, mode in listed.items() if "w" in mode[5:]], [])
 
     def test_libraries(self):
-        """The libraries in a static binary: --version -v lists them, and so do the packages."""
-        lines = run(IOTRACE, "--version", "-v").splitlines()
-        self.assertEqual(run(IOTRACE, "-v", "--version").splitlines(), lines)
+        """The libraries in a static binary: --build-info lists them, and so do the packages."""
+        lines = run(IOTRACE, "--build-info").splitlines()
+        for same in ("-v", "--version"), ("--version", "-v"):
+            self.assertEqual(run(IOTRACE, *same).splitlines(), lines)
         self.assertEqual(lines[0], f"iotrace {VERSION}")
         if "static" not in os.path.basename(self.made["tar.gz"]):
             self.assertEqual(lines[1:], ["linked with shared libraries"])
@@ -122,6 +123,24 @@ class TestPackages(unittest.TestCase):
                    for package in libraries}
         self.assertEqual(field.split(", "), sorted(sources))
 
+    def test_linked(self):
+        """The list has the package of each file that the linker opens, and no other."""
+        if "static" not in os.path.basename(self.made["tar.gz"]) or not shutil.which("dpkg-query") or \
+                not os.path.exists(f"{BUILD}/build.ninja"):
+            self.skipTest("not linked statically, not by ninja, or not on Debian")
+        link = run("ninja", "-C", BUILD, "--quiet", "-t", "commands", "cmd/iotrace").splitlines()[-1]
+        self.assertIn(" -o cmd/iotrace ", link)
+        traced = link.replace(" -o cmd/iotrace ", f" -Wl,--trace -o {self.folder}/traced ")
+        opened = {os.path.realpath(path) for path in re.findall(r"(?m)^\(?(/[^\n)]+\.a)\b", run("sh", "-c", traced, cwd=BUILD))}
+        self.assertGreater(len(opened), 10)
+        owners = set()
+        for path in opened:
+            known = [at for at in (path, path.removeprefix("/usr")) if os.path.exists(at)]
+            found = subprocess.run(["dpkg-query", "-S", *known], check=False, text=True, stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL).stdout
+            owners.add(found.split(":")[0] or path)
+        self.assertEqual(owners, {line.split()[0] for line in run(IOTRACE, "--build-info").splitlines()[1:]})
+
     def test_lintian(self):
         if not shutil.which("lintian"):
             self.skipTest("no lintian")
@@ -146,7 +165,7 @@ class TestPackages(unittest.TestCase):
         want += [f"/usr/share/man/man8/{page}" for page in PAGES]
         want += UNITS
         want += DOCS
-        if "linked with" not in run(IOTRACE, "--version", "-v"):
+        if "linked with" not in run(IOTRACE, "--build-info"):
             want += [f"{DOC}/iotrace.spdx.json"]
         want += [f"/usr/share/doc/iotrace/{n}" for n in ("README.md", "CONTRIBUTING.md", "LICENSE", "CHANGELOG.md", "copyright",
                                                          "grafana-dashboard.json", "prometheus-rules.yml",

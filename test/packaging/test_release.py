@@ -91,7 +91,7 @@ class TestImage(unittest.TestCase):
         # What the list has is what is linked.
         with open(SPDX, encoding="utf-8") as file:
             packages = {package["name"]: package["versionInfo"] for package in json.load(file)["packages"]}
-        told = dict(line.split(" ", 1) for line in run("--version", "-v").stdout.splitlines())
+        told = dict(line.split(" ", 1) for line in run("--build-info").stdout.splitlines())
         self.assertEqual(told, packages)
         self.assertGreater(len(told), 5)
         kernel = 'mount -t proc proc "$0/proc" && mount -t sysfs sys "$0/sys"'
