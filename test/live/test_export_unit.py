@@ -41,11 +41,11 @@ exec "$@"
 
 
 def settings(unit):
-    """{name: [word]} of iotrace-UNIT.service; a name that is given again adds its words."""
+    """{name: [word]} of iotrace-UNIT.service; a name that is given again adds its words. Variables are empty."""
     found = {}
     text = iotest.read_text(f"{UNITS}/iotrace-{unit}.service")
     for name, words in re.findall(r"(?m)^(\w+)=(.*)$", text):
-        found.setdefault(name, []).append(words.split())
+        found.setdefault(name, []).append([word for word in words.split() if word[0] != "$"])
     return found
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import glob
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -29,6 +30,24 @@ def extract(tarball, folder):
     if len(tops) != 1:
         raise AssertionError(f"{tarball}: not one top folder: {tops}")
     return f"{folder}/{tops.pop()}"
+
+
+def lintian(path):
+    """What lintian finds in a package without obeying overrides: {"W: iotrace: TAG"}, errors and warnings."""
+    done = subprocess.run(["lintian", "--allow-root", "--no-cfg", "--no-override", path], check=False, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600)
+    return set(re.findall(r"(?m)^[EW]: .*?: [\w.-]+", done.stdout))
+
+
+def rpmlint(path, folder):
+    """What rpmlint finds: {TAG}. As in Fedora manual pages are compressed by gzip, and licences are SPDX's."""
+    with open(f"{folder}/rpmlint.toml", "w", encoding="ascii") as file:
+        file.write('CompressExtension = "gz"\nValidLicenses = ["GPL-2.0-or-later"]\n')
+    done = subprocess.run(["rpmlint", "-c", file.name, path], check=False, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=600)
+    if " checked; " not in done.stdout:
+        raise AssertionError(done.stdout)
+    return set(re.findall(r"(?m)^\S+: [EW]: ([\w-]+)", done.stdout))
 
 
 @contextlib.contextmanager

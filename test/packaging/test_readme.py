@@ -75,6 +75,25 @@ class TestLinks(unittest.TestCase):
         self.assertGreater(n, 50)
 
 
+class TestInstall(unittest.TestCase):
+    def test_tested(self):
+        """Each test that docs/INSTALL.md names is there, and each row says whether it is tested."""
+        rows = table(read("docs/INSTALL.md"), "| on |")[1:]
+        self.assertGreater(len(rows), 10)
+        for *_, tested in rows:
+            paths = re.findall(r"`(test/[^`]+)`", tested)
+            self.assertTrue(paths or tested.startswith(("not tested", "the same")), tested)
+            for path in paths:
+                self.assertTrue(os.path.exists(f"{ROOT}/{path}"), path)
+
+    def test_files(self):
+        """Files have the names that packages give them."""
+        text = read("docs/INSTALL.md")
+        for name in ("iotrace_VERSION-0upstream1_amd64.deb", "iotrace-VERSION-1.x86_64.rpm",
+                     "iotrace-VERSION-linux-x86_64-static.tar.gz"):
+            self.assertIn(name, text)
+
+
 def literals():
     """The string literals of cmd/, core/ and output/ that may be messages."""
     found = set()

@@ -14,12 +14,13 @@ UNITS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../packagin
 
 
 def services():
-    """{name: the arguments of its ExecStart}"""
+    """{name: the arguments of its ExecStart, without /etc/default/iotrace's}"""
     found = {}
     for path in glob.glob(f"{UNITS}/*.service"):
         with open(path, encoding="ascii") as file:
-            command = re.findall(r"(?m)^ExecStart=iotrace (.*)$", file.read())
-        found[os.path.basename(path)] = command[0].split() if len(command) == 1 else None
+            command = re.findall(r"(?m)^Environment=(\w+)=\nEnvironmentFile=-/etc/default/iotrace\n"
+                                 r"(?:#.*\n)?ExecStart=iotrace (.*) \$\1$", file.read())
+        found[os.path.basename(path)] = command[0][1].split() if len(command) == 1 else None
     return found
 
 

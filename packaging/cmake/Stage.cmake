@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# By CPack, before a package is made of what was installed into CPACK_TEMPORARY_DIRECTORY: what
-# Debian's policy wants that others do not. What is compressed has no time in it.
-if(NOT CPACK_GENERATOR STREQUAL "DEB")
+# By CPack, before a package is made of what was installed into CPACK_TEMPORARY_DIRECTORY: packages
+# compress manual pages, the tarball does not; and what Debian's policy wants that others do not. What
+# is compressed has no time in it.
+if(CPACK_GENERATOR STREQUAL "TGZ")
   return()
 endif()
 find_program(GZIP gzip REQUIRED)
@@ -11,6 +12,15 @@ function(compress)
 endfunction()
 
 set(root ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/usr)
+file(GLOB pages ${root}/share/man/man8/*.8)
+if(NOT pages)
+  message(FATAL_ERROR "no manual pages are installed in ${root}")
+endif()
+compress(${pages})
+if(NOT CPACK_GENERATOR STREQUAL "DEB")
+  return()
+endif()
+
 set(doc ${root}/share/doc/${CPACK_PACKAGE_NAME})
 if(NOT IS_DIRECTORY ${doc})
   message(FATAL_ERROR "nothing is installed in ${doc}")
@@ -19,7 +29,7 @@ endif()
 # CPack has no variable for this field: it goes behind the value of another one.
 file(READ ${CPACK_IOTRACE_BUILT_USING} built_using)
 if(built_using)
-  set(CPACK_DEBIAN_PACKAGE_PRIORITY "${CPACK_DEBIAN_PACKAGE_PRIORITY}\nStatic-Built-Using: ${built_using}")
+  set(CPACK_DEBIAN_PACKAGE_PRIORITY "${CPACK_DEBIAN_PACKAGE_PRIORITY}\nBuilt-Using: ${built_using}")
 endif()
 
 # Debian's names for these two.
@@ -28,8 +38,6 @@ string(REPLACE "](LICENSE)" "](copyright)" readme "${readme}")
 string(REPLACE "](CHANGELOG.md)" "](changelog.gz)" readme "${readme}")
 file(WRITE ${doc}/README.md "${readme}")
 file(REMOVE ${doc}/LICENSE)
-file(MAKE_DIRECTORY ${root}/share/lintian/overrides)
-configure_file(${CPACK_IOTRACE_OVERRIDES} ${root}/share/lintian/overrides/${CPACK_PACKAGE_NAME} COPYONLY)
 file(MAKE_DIRECTORY ${root}/share/zsh)
 file(RENAME ${root}/share/zsh/site-functions ${root}/share/zsh/vendor-completions)
 
@@ -49,5 +57,4 @@ file(WRITE ${doc}/changelog.Debian
  -- ${CPACK_DEBIAN_PACKAGE_MAINTAINER}  ${date}
 ")
 file(RENAME ${doc}/CHANGELOG.md ${doc}/changelog)
-file(GLOB pages ${root}/share/man/man8/*.8)
-compress(${doc}/changelog ${doc}/changelog.Debian ${pages})
+compress(${doc}/changelog ${doc}/changelog.Debian)
