@@ -129,18 +129,23 @@ static __always_inline struct kiocb *iocb_of_simple(struct bio *bio, u64 end)
 	return iocb;
 }
 
+/* The direct read or write of a file that @bio is for; NULL: it is for none. */
+static __always_inline struct kiocb *iocb_of_dio(struct bio *bio, u64 end)
+{
+	void *private = BPF_CORE_READ(bio, bi_private);
+
+	if (end == end_of_iomap_dio && bpf_core_field_exists(((struct iomap_dio *)0)->iocb))
+		return BPF_CORE_READ((struct iomap_dio *)private, iocb);
+	if (IS_END(end, end_of_dio) && bpf_core_field_exists(((struct dio *)0)->iocb))
+		return BPF_CORE_READ((struct dio *)private, iocb);
+	return iocb_of_simple(bio, end);
+}
+
 static __always_inline bool file_of_dio(struct bio_file *to, struct bio *bio, u64 end,
 					struct dentry **out)
 {
-	void *private = BPF_CORE_READ(bio, bi_private);
-	struct kiocb *iocb = NULL;
+	struct kiocb *iocb = iocb_of_dio(bio, end);
 
-	if (end == end_of_iomap_dio && bpf_core_field_exists(((struct iomap_dio *)0)->iocb))
-		iocb = BPF_CORE_READ((struct iomap_dio *)private, iocb);
-	else if (IS_END(end, end_of_dio) && bpf_core_field_exists(((struct dio *)0)->iocb))
-		iocb = BPF_CORE_READ((struct dio *)private, iocb);
-	else
-		iocb = iocb_of_simple(bio, end);
 	return iocb && file_of_kiocb(to, iocb, out);
 }
 
@@ -215,6 +220,20 @@ static __always_inline struct dentry *file_of_page(struct bio_file *to, struct b
 	return NULL;
 }
 
+/* The bio of which @bio is a part, and in *@end the function that ends it. */
+static __always_inline struct bio *whole_bio(struct bio *bio, u64 *end)
+{
+	for (int i = 0; i < 4; i++) {
+		*end = (u64)BPF_CORE_READ(bio, bi_end_io);
+		if (!end_of_chain || *end != end_of_chain)
+			break;
+		bio = BPF_CORE_READ(bio, bi_private);
+	}
+	if (!*end)
+		*end = 1; /* none of the known functions */
+	return bio;
+}
+
 /*
  * Sets @to, which is all zero, to the owner of the data of @bio, and returns its name; NULL: no
  * name.  A split-off part leads to the whole bio, whose end function is used; the pages are the
@@ -224,19 +243,12 @@ static __always_inline struct dentry *find_bio_file(struct bio_file *to, struct 
 {
 	struct dentry *dentry = NULL;
 	struct page *page = NULL;
-	struct bio *whole = bio;
 	struct inode *inode;
+	struct bio *whole;
 	void *vec;
 	u64 end = 0;
 
-	for (int i = 0; i < 4; i++) {
-		end = (u64)BPF_CORE_READ(whole, bi_end_io);
-		if (!end_of_chain || end != end_of_chain)
-			break;
-		whole = BPF_CORE_READ(whole, bi_private);
-	}
-	if (!end)
-		end = 1; /* none of the known functions */
+	whole = whole_bio(bio, &end);
 	if (file_of_dio(to, whole, end, &dentry))
 		return dentry;
 	if (IS_END(end, end_of_device_dio)) {

@@ -408,8 +408,39 @@ struct dio {
 	struct kiocb *iocb;
 };
 
+struct blkdev_dio { /* of a disk that was opened */
+	struct kiocb *iocb;
+	struct bio bio;
+};
+
 struct kiocb {
 	struct file *ki_filp;
+	void *ki_complete;
+};
+
+/* Of libaio. */
+struct aio_kiocb {
+	struct kiocb rw;
+	struct kioctx *ki_ctx;
+};
+
+struct kioctx {
+	void *rq_wait; /* on the stack of the thread that waits for its end */
+};
+
+struct kioctx_table {
+	unsigned int nr;
+	struct kioctx *table[];
+};
+
+/* Of io_uring: it begins with its kiocb. */
+struct io_kiocb {
+	struct task_struct *task;   /* until 6.12 */
+	struct io_uring_task *tctx; /* since, b6f58a3f4aa8 */
+};
+
+struct io_uring_task {
+	struct task_struct *task; /* 6.13 */
 };
 
 struct fdtable {
@@ -438,6 +469,7 @@ struct maple_tree {
 struct mm_struct {
 	struct maple_tree mm_mt; /* 6.1, 524e00b36e8c */
 	struct rb_root mm_rb;	 /* before */
+	struct kioctx_table *ioctx_table;
 };
 
 struct vm_area_struct {

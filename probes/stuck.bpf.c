@@ -23,6 +23,10 @@ const volatile __u64 wakes_for_page = 0;
  * get a signal.  0: not known. */
 const volatile __u64 waits_for_fuse = 0;
 
+/* Functions that end a read or write (ki_complete); 0: not known. */
+const volatile __u64 end_of_aio = 0;
+const volatile __u64 end_of_uring[2] = {};
+
 struct stuck_args args = {};
 struct stuck_result result = {};
 __u64 stuck_losses[STUCK_LOSSES] = {};
@@ -67,6 +71,14 @@ struct {
 	__type(key, u64);
 	__type(value, struct stuck_at);
 } page_addresses SEC(".maps");
+
+/* Who has the contexts of libaio (struct kioctx) that requests are of. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, STUCK_OWNERS);
+	__type(key, u64);
+	__type(value, struct stuck_owner);
+} owners SEC(".maps");
 
 static __always_inline void add_to(void *map, const void *at, u32 kind, u32 number)
 {
@@ -329,6 +341,76 @@ static __always_inline void read_bio(struct stuck_request *to, struct bio *bio)
 	to->path_bytes = read_path(to->path, dentry, &to->path_flags);
 }
 
+/* ---- who submitted a request and does not wait for it ---- */
+
+static __always_inline void set_owner(struct stuck_owner *to, struct task_struct *task)
+{
+	to->pid = BPF_CORE_READ(task, tgid);
+	bpf_probe_read_kernel_str(to->comm, sizeof(to->comm),
+				  BPF_CORE_READ(task, group_leader, comm));
+}
+
+static __always_inline struct kiocb *iocb_of_bio(struct bio *bio)
+{
+	struct blkdev_dio *dio = NULL;
+	u64 end = 0;
+
+	bio = whole_bio(bio, &end);
+	if (bpf_core_field_exists(dio->iocb)) {
+		if (end == end_of_device_dio[0])
+			dio = BPF_CORE_READ(bio, bi_private);
+		else if (end == end_of_device_dio[1])
+			dio = (void *)bio - bpf_core_field_offset(struct blkdev_dio, bio);
+		/* If it is waited for, it has the thread there. */
+		if (dio)
+			return BPF_CORE_READ(dio, iocb);
+	}
+	return iocb_of_dio(bio, end);
+}
+
+/* The iterator of tasks finds whose context it is. */
+static __always_inline void read_aio(struct stuck_request *to, struct kiocb *iocb)
+{
+	struct aio_kiocb *aio = (void *)iocb - bpf_core_field_offset(struct aio_kiocb, rw);
+	struct kioctx *context = BPF_CORE_READ(aio, ki_ctx);
+	struct stuck_owner none = {};
+
+	to->context = (u64)BPF_CORE_READ(context, rq_wait);
+	if (to->context)
+		return;
+	to->context = (u64)context;
+	if (bpf_map_update_elem(&owners, &to->context, &none, BPF_NOEXIST) == -7 /* E2BIG */)
+		count_loss(&stuck_losses[STUCK_LOSS_INDEX], 1);
+}
+
+static __always_inline void read_uring(struct stuck_request *to, struct io_kiocb *request)
+{
+	if (bpf_core_field_exists(request->task))
+		set_owner(&to->owner, BPF_CORE_READ(request, task));
+	else if (bpf_core_field_exists(request->tctx))
+		set_owner(&to->owner, BPF_CORE_READ(request, tctx, task));
+}
+
+/* Of the bio at @at, for request @n; a global function, so that the verifier follows it once. */
+__attribute__((noinline)) int read_owner(u64 at, u32 n)
+{
+	struct stuck_request *to = bpf_map_lookup_elem(&requests, &n);
+	struct kiocb *iocb;
+	u64 end;
+
+	if (!to)
+		return 0;
+	iocb = iocb_of_bio((void *)at);
+	end = (u64)BPF_CORE_READ(iocb, ki_complete);
+	if (!end)
+		return 0; /* a thread waits */
+	if (end == end_of_aio && bpf_core_field_exists(((struct aio_kiocb *)0)->ki_ctx))
+		read_aio(to, iocb);
+	else if (IS_END(end, end_of_uring))
+		read_uring(to, (void *)iocb);
+	return 0;
+}
+
 /*
  * The bio of @rq: of a flush sequence whose data is written, the kernel keeps it as the last one
  * until the flush has ended.
@@ -384,8 +466,12 @@ __attribute__((noinline)) int read_request(u64 at, u64 queue, u32 n, u32 number)
 	to->path_bytes = 0;
 	to->path_flags = 0;
 	to->file = (struct bio_file){};
-	if (bio)
+	to->context = 0;
+	to->owner.pid = 0;
+	if (bio) {
 		read_bio(to, bio);
+		read_owner((u64)bio, n);
+	}
 	/* Empty: it only waits for a flush command. */
 	if (to->op == BLK_WRITE && !to->bytes && !BPF_CORE_READ(rq, nr_phys_segments))
 		to->op = BLK_SYNC;
@@ -743,6 +829,54 @@ static __always_inline bool is_stuck(struct task_struct *task)
 	return function - waits_for_fuse < FUSE_WAIT_BYTES;
 }
 
+#define CONTEXTS 256 /* of a process, that are looked at */
+
+/* The context at @at, of the thread's process; a global function, as the next one. */
+__attribute__((noinline)) int read_context(u64 at)
+{
+	struct stuck_owner *owner;
+	struct task_scratch *of;
+	u64 context = 0;
+	u32 zero = 0;
+
+	bpf_probe_read_kernel(&context, sizeof(context), (void *)at);
+	owner = bpf_map_lookup_elem(&owners, &context);
+	of = bpf_map_lookup_elem(&scratch, &zero);
+	if (owner && of && !owner->pid)
+		set_owner(owner, (struct task_struct *)of->self);
+	return 0;
+}
+
+/* The contexts of libaio belong to the memory of a process: this thread has it. */
+__attribute__((noinline)) int read_contexts(void)
+{
+	struct kioctx_table *table;
+	struct task_struct *task;
+	struct task_scratch *at;
+	u32 zero = 0, n;
+
+	at = bpf_map_lookup_elem(&scratch, &zero);
+	if (!at)
+		return 0;
+	task = (struct task_struct *)at->self;
+	table = BPF_CORE_READ(task, mm, ioctx_table);
+	if (!table)
+		return 0;
+	n = BPF_CORE_READ(table, nr);
+	for (u32 i = 0; i < CONTEXTS && i < n; i++)
+		read_context((u64)&table->table[i]);
+	return 0;
+}
+
+/* One thread of each process, and no thread of the kernel, has its memory looked at. */
+static __always_inline bool stands_for_memory(struct task_struct *task)
+{
+	if (!bpf_core_field_exists(((struct mm_struct *)0)->ioctx_table) ||
+	    task->flags & PF_KTHREAD)
+		return false;
+	return task->pid == task->tgid || !BPF_CORE_READ(task, group_leader, mm);
+}
+
 SEC("iter/task")
 int stuck_tasks(struct bpf_iter__task *ctx)
 {
@@ -753,10 +887,15 @@ int stuck_tasks(struct bpf_iter__task *ctx)
 	long bytes;
 
 	at = bpf_map_lookup_elem(&scratch, &zero);
-	if (!task || !at || !is_stuck(task) || task->tgid == bpf_get_current_pid_tgid() >> 32)
+	if (!task || !at)
+		return 0;
+	at->self = (u64)task;
+	if (stands_for_memory(task))
+		read_contexts();
+	if (!is_stuck(task) || task->tgid == bpf_get_current_pid_tgid() >> 32)
 		return 0;
 	to = &at->task;
-	at->self = (u64)task;
+	to->stack_at = (u64)BPF_CORE_READ(task, stack);
 	to->pid = task->tgid;
 	to->since_ns = last_arrival(task);
 	to->now_ns = bpf_ktime_get_ns();

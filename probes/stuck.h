@@ -14,6 +14,7 @@
 #define STUCK_MAPPED 128   /* its name in device mapper (DM_NAME_LEN) */
 #define STUCK_DEPTH  48	   /* functions of a stack */
 #define STUCK_INDEX  65536 /* addresses by which a stack shows what a thread waits for */
+#define STUCK_OWNERS 4096  /* contexts of libaio with requests */
 #define STUCK_TAGS   65536 /* of a hardware queue; the kernel's own limit is 10,240 */
 
 /* Written by user space before each run.  Not the context of the run: the kernel would allocate
@@ -68,6 +69,12 @@ enum stuck_list {
 /* request.state */
 enum stuck_state { STUCK_NOT_ISSUED, STUCK_ISSUED, STUCK_COMPLETED };
 
+/* The process that submitted a request by libaio or io_uring. */
+struct stuck_owner {
+	__u32 pid; /* 0: not known */
+	char comm[16];
+};
+
 struct stuck_request {
 	__u64 rq;
 	__u64 start_ns;	   /* when it was made; 0: the kernel did not note it */
@@ -75,7 +82,11 @@ struct stuck_request {
 	__u64 deadline;	   /* in jiffies: `timeout` after it was issued last, or that was reset */
 	__u64 sector;
 	__u64 cgroup; /* that its first bio is charged to; 0: not known */
+	/* Of libaio, whose requests do not say whose they are: its struct kioctx, or where on the
+	 * stack of the thread that waits for the end of that; 0: of something else. */
+	__u64 context;
 	struct bio_file file;
+	struct stuck_owner owner; /* of libaio set by user space */
 	__u32 timeout;
 	__u32 bytes;
 	__s32 tag;
@@ -83,7 +94,7 @@ struct stuck_request {
 	__u8 state; /* enum stuck_state */
 	__u8 op;    /* enum blk_op */
 	__u8 path_flags;
-	__u8 pad[5];
+	__u8 pad;
 	char path[FILE_PATH]; /* see read_path() */
 };
 
@@ -99,6 +110,7 @@ struct stuck_at {
 struct stuck_task {
 	__u64 since_ns; /* when it got a CPU last; of the program: by the scheduler's clock */
 	__u64 now_ns;
+	__u64 stack_at;		   /* the address of its stack in the kernel */
 	__u64 cgroup;		   /* in cgroup2 */
 	struct bio_file call_file; /* the first argument of its system call is a descriptor of it */
 	struct bio_file awaited;   /* a page of this file */

@@ -32,12 +32,12 @@ static void find(void *ctx, const struct stuck_row *row)
 		return;
 	*r = (struct early_request){
 		.labels = { .disk = keep(e, row->disk),
-			    .comm = keep(e, row->threads ? row->comm : KEYS_UNKNOWN),
+			    .comm = keep(e, row->pid ? row->comm : KEYS_UNKNOWN),
 			    .cgroup = keep(e, row->cgroup),
 			    .unit = keep(e, row->unit),
 			    .container = keep(e, row->container),
 			    .user = KEYS_UNKNOWN,
-			    .pid = row->threads ? row->pid : 0 },
+			    .pid = row->pid },
 		.op = keep(e, row->op),
 		.since_ns = now - age,
 		.sector = row->sector,

@@ -14,7 +14,7 @@
 
 /* What iotrace stuck knows of it. */
 struct early_request {
-	struct key_labels labels; /* of a thread that waits for it, and its cgroup */
+	struct key_labels labels; /* of its submitter, or a thread that waits for it */
 	const char *op;
 	uint64_t since_ns; /* when it was made, CLOCK_MONOTONIC; later by the time of the walk */
 	uint64_t sector, bytes;

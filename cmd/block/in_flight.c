@@ -209,7 +209,7 @@ static void take_row(void *ctx, const struct stuck_row *row)
 	} else if (disk && age >= disk->age_ns) {
 		disk->age_ns = age;
 		disk->at_least = !row->age_ns && row->at_least;
-		snprintf(disk->comm, sizeof(disk->comm), "%s", row->threads ? row->comm : "");
+		snprintf(disk->comm, sizeof(disk->comm), "%s", row->comm);
 	}
 }
 

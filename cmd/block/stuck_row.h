@@ -24,7 +24,9 @@ struct stuck_row {
 	uint32_t threads; /* in the group; that wait for the request */
 	uint32_t in_flight, queued, held, frozen, suspended;
 	const char *scheduler, *mapped;
-	uint32_t pid;	 /* of the first of the threads; 0: none */
+	/* Of the first of the threads, or that submitted the request by libaio or io_uring; 0: not
+	 * known. */
+	uint32_t pid;
 	uint32_t holder; /* of the lock that the threads wait for; 0: not known */
 	const char *holder_comm;
 	const char *comm, *cgroup, *unit, *container, *file;

@@ -48,13 +48,15 @@ static void cell_letter(const void *row, char *buf, size_t size)
 	snprintf(buf, size, "%c", (char)((const struct stuck_row *)row)->letter);
 }
 
-/* "fio[123] and 4 more" */
+/* "fio[123] and 4 more"; "fio[123] async" of a request that none waits for */
 static void cell_waiters(const void *row, char *buf, size_t size)
 {
 	const struct stuck_row *r = row;
 
-	if (!r->threads)
+	if (!r->pid)
 		snprintf(buf, size, "-");
+	else if (!r->threads)
+		snprintf(buf, size, "%s[%u] async", r->comm, r->pid);
 	else if (r->threads == 1)
 		snprintf(buf, size, "%s[%u]", r->comm, r->pid);
 	else
@@ -86,7 +88,9 @@ static const struct column all_columns[] = {
 	GAUGE(suspended, NULL, 0, "", "of a disk: 1: device mapper has suspended it"),
 	LABEL(scheduler, NULL, 0, "of a disk: its I/O scheduler"),
 	LABEL(mapped, NULL, 0, "name of the disk in device mapper"),
-	LABEL(pid, NULL, 0, "process of the first of these threads; 0: no thread"),
+	LABEL(pid, NULL, 0,
+	      "process of the first of these threads; without a thread: that submitted the request "
+	      "by libaio or io_uring; 0: not known"),
 	LABEL(comm, "COMM", 16, "its name"),
 	LABEL(holder, NULL, 0,
 	      "process that holds the lock that the threads wait for; 0: not known"),
@@ -463,6 +467,9 @@ static int request_row(struct stuck_rows *rows, const struct stuck_walk *w,
 	if (waiters->n) {
 		row->pid = waiters->first->task->pid;
 		row->comm = text_keep(&rows->texts, waiters->first->task->comm);
+	} else if (r->owner.pid) {
+		row->pid = r->owner.pid;
+		row->comm = text_keep(&rows->texts, r->owner.comm);
 	}
 	return named && row->file && row->comm ? 0 : -ENOMEM;
 }

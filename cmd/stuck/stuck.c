@@ -55,7 +55,9 @@ static size_t events(struct tool_run *t, struct hook_event *out)
 
 static int configure(struct tool_run *t, struct tool_object *object)
 {
-	static const char *const names[] = { "wake_page_function", "request_wait_answer" };
+	static const char *const names[] = { "wake_page_function", "request_wait_answer",
+					     "aio_complete_rw", "io_complete_rw",
+					     "io_complete_rw_iopoll" };
 	const struct blk_flags flags = blk_flags(object->hooks);
 	unsigned char syscall_ops[SYSCALL_NUMBERS] = { 0 };
 	uint64_t at[ARRAY_SIZE(names)] = { 0 };
@@ -65,6 +67,8 @@ static int configure(struct tool_run *t, struct tool_object *object)
 		{ "thread_size", process_kernel_stack() },
 		{ "wakes_for_page", 0, &at[0], sizeof(at[0]) },
 		{ "waits_for_fuse", 0, &at[1], sizeof(at[1]) },
+		{ "end_of_aio", 0, &at[2], sizeof(at[2]) },
+		{ "end_of_uring", 0, &at[3], 2 * sizeof(at[3]) },
 		{ "io_stat_mask", flags.io_stat },
 	};
 	int r;

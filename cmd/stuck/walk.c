@@ -124,12 +124,13 @@ static int forget(void *ctx, const void *key, const void *value)
 /* The addresses of the last walk are addresses of something else by now. */
 static int forget_addresses(struct stuck_walk *w)
 {
-	const struct bpf_map *maps[] = { w->skel->maps.addresses, w->skel->maps.page_addresses };
+	const struct bpf_map *maps[] = { w->skel->maps.addresses, w->skel->maps.page_addresses,
+					 w->skel->maps.owners };
 	int r = 0;
 
 	for (size_t i = 0; !r && i < ARRAY_SIZE(maps); i++)
 		r = double_buffer_drain_hash(bpf_map__fd(maps[i]), sizeof(uint64_t),
-					     sizeof(struct stuck_at), forget, NULL);
+					     bpf_map__value_size(maps[i]), forget, NULL);
 	return r;
 }
 
@@ -426,6 +427,47 @@ static int read_tasks(struct stuck_walk *w)
 	return r;
 }
 
+/* ---- who submitted by libaio ---- */
+
+/* While a context ends, it is in no table any more: a thread waits for its requests. */
+static const struct stuck_task *find_ending(const struct stuck_walk *w, uint64_t context)
+{
+	for (size_t i = 0; i < w->n_tasks; i++)
+		if (context - w->tasks[i].stack_at < w->skel->rodata->thread_size)
+			return &w->tasks[i];
+	return NULL;
+}
+
+static void find_owner(const struct stuck_walk *w, struct stuck_request *r)
+{
+	const struct stuck_task *task;
+
+	if (!bpf_map_lookup_elem(bpf_map__fd(w->skel->maps.owners), &r->context, &r->owner))
+		return;
+	task = find_ending(w, r->context);
+	if (!task)
+		return;
+	r->owner.pid = task->pid;
+	memcpy(r->owner.comm, task->comm, sizeof(r->owner.comm));
+}
+
+static void find_owners(struct stuck_walk *w)
+{
+	const struct stuck_request *last = NULL;
+
+	for (size_t i = 0; i < w->n_requests; i++) {
+		struct stuck_request *r = &w->requests[i].r;
+
+		if (!r->context)
+			continue;
+		if (last && last->context == r->context)
+			r->owner = last->owner;
+		else
+			find_owner(w, r);
+		last = r;
+	}
+}
+
 /* ---- all of it ---- */
 
 static int walk(struct stuck_walk *w)
@@ -441,6 +483,8 @@ static int walk(struct stuck_walk *w)
 			r = walk_disk(w, i);
 	if (!r)
 		r = read_tasks(w);
+	if (!r)
+		find_owners(w);
 	return r ? r : set_ages(w);
 }
 

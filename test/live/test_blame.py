@@ -19,7 +19,7 @@ import iotest
 from iotest import (MIB, SCALE, Delta, LiveTest, Load, LoopDisk, Throttle, Tracer, add_up, iotrace, main, mounted,
                     patience, run_load, run_loads, tried, unseen, wait_until)
 from test_devices import NullDisk
-from test_stuck import READERS, StuckTest, hung_disk
+from test_stuck import FLIGHTS, READERS, StuckTest, hung_disk
 from tmux import Screen
 
 KIB4 = 4096
@@ -190,11 +190,13 @@ class TestFiles(BlameTest):
 
 
 class TestShares(BlameTest):
-    def hold(self, disk, *readers, waiting=0):
+    def hold(self, disk, *readers, waiting=0, how="read"):
         """Reads of processes, at the disk at the same time: [(name, how many)]. Then all end at once."""
         for name, n in readers:
-            code = READERS.replace('"reader"', repr(name))
-            process = subprocess.Popen([sys.executable, "-c", code, disk.path, str(n)], stdout=subprocess.PIPE)
+            code = [READERS.replace('"reader"', repr(name)), disk.path, str(n)]
+            if how != "read":
+                code = [FLIGHTS, how, name, "0", str(n), disk.path]
+            process = subprocess.Popen([sys.executable, "-c", *code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             disk.processes.callback(process.communicate, timeout=patience(60))
             process.stdout.readline()
             waiting += n
@@ -240,9 +242,15 @@ class TestShares(BlameTest):
 
     def test_before(self):
         """Requests from before the run: they are culprits, by name, and no victims."""
+        for how in "read", "aio":
+            with self.subTest(how=how):
+                self.check_before(how)
+
+    def check_before(self, how):
         with hung_disk() as disk:
-            self.hold(disk, ("before", 3))
-            self.assertTrue(wait_until(lambda: self.sleeping(disk) == 3, patience(20)))
+            self.hold(disk, ("before", 3), how=how)
+            if how == "read":
+                self.assertTrue(wait_until(lambda: self.sleeping(disk) == 3, patience(20)))
             with Tracer("blame", "--json", "--by", "comm", "-d", disk.name, "0.3") as tracer:
                 time.sleep(1)
                 self.hold(disk, ("during", 1), waiting=3)

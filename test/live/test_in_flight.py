@@ -58,6 +58,15 @@ class TestInFlight(StuckTest):
                     else:
                         self.check(disk, 3, begun, *args, "-d", disk.name, "0.2", "1")
 
+    def test_async(self):
+        """By libaio and io_uring: no thread waits for them."""
+        for how in "aio", "uring":
+            with self.subTest(how=how), hung_disk() as disk:
+                _, begun = self.flights(disk, how, 3)
+                self.assertTrue(wait_until(lambda: self.in_flight(disk) == 3, patience(20)))
+                self.wait_for_age(begun)
+                self.check(disk, 3, begun, "top", "-C", "-d", disk.name, "0.2", "1", by=how)
+
     def test_each_output(self):
         """Without rows each output says so, and the end."""
         with hung_disk() as disk:

@@ -46,30 +46,59 @@ for thread in threads:
     thread.join()
 """
 
-# N PATH...: N asynchronous reads of 4 KiB of each, at 0, 32 KiB, ...; it prints the times before and after each was
-# submitted, [PATH, offset, before, after], and ends when standard input does.
+# HOW NAME FIRST N PATH...: N asynchronous reads of 4 KiB of each by HOW (aio or uring), at 32 KiB times FIRST, FIRST + 1,
+# ...; it prints the times before and after each was submitted, [PATH, offset, before, after], and ends when standard
+# input does.
 FLIGHTS = """
 import ctypes, json, mmap, os, platform, struct, sys, time
-SETUP, SUBMIT = (0, 2) if platform.machine() == "aarch64" else (206, 209)
-call, context = ctypes.CDLL(None, use_errno=True).syscall, ctypes.c_ulong(0)
-n, paths, times = int(sys.argv[1]), sys.argv[2:], []
+AIO_SETUP, AIO_SUBMIT = (0, 2) if platform.machine() == "aarch64" else (206, 209)
+URING_SETUP, URING_ENTER, READ, SQES = 425, 426, 22, 0x10000000
+call = ctypes.CDLL(None, use_errno=True).syscall
+how, name, first, n, paths = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5:]
 page = ctypes.c_char.from_buffer(mmap.mmap(-1, 4096))
+open("/proc/self/comm", "w").write(name)
 
 def must(result):
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
 
 def now():
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
-must(call(SETUP, n * len(paths), ctypes.byref(context)))
+class Aio:
+    def __init__(self, room):
+        self.context = ctypes.c_ulong(0)
+        must(call(AIO_SETUP, room, ctypes.byref(self.context)))
+
+    def read(self, fd, offset):
+        block = ctypes.create_string_buffer(struct.pack("=QIIHhIQQqQII", 0, 0, 0, 0, 0, fd, ctypes.addressof(page), 4096,
+                                                        offset, 0, 0, 0), 64)
+        must(call(AIO_SUBMIT, self.context, ctypes.c_long(1), ctypes.byref(ctypes.pointer(block))))
+
+class Uring:
+    def __init__(self, room):
+        params = ctypes.create_string_buffer(120)
+        self.fd = must(call(URING_SETUP, room, params))
+        entries, = struct.unpack_from("=I", params)
+        _, self.tail, self.mask, _, _, _, self.array = struct.unpack_from("=7I", params, 40)
+        self.ring = mmap.mmap(self.fd, self.array + 4 * entries)
+        self.requests = mmap.mmap(self.fd, 64 * entries, offset=SQES)
+
+    def read(self, fd, offset):
+        tail, = struct.unpack_from("=I", self.ring, self.tail)
+        at = tail & struct.unpack_from("=I", self.ring, self.mask)[0]
+        struct.pack_into("=BBHiQQI28x", self.requests, 64 * at, READ, 0, 0, fd, offset, ctypes.addressof(page), 4096)
+        struct.pack_into("=I", self.ring, self.array + 4 * at, at)
+        struct.pack_into("=I", self.ring, self.tail, tail + 1)
+        must(call(URING_ENTER, self.fd, 1, 0, 0, None, 0))
+
+times, queue = [], {"aio": Aio, "uring": Uring}[how](n * len(paths))
 for path in paths:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
-    for i in range(n):
-        block = ctypes.create_string_buffer(struct.pack("=QIIHhIQQqQII", 0, 0, 0, 0, 0, fd, ctypes.addressof(page), 4096,
-                                                        i * 32768, 0, 0, 0), 64)
+    for i in range(first, first + n):
         before = now()
-        must(call(SUBMIT, context, ctypes.c_long(1), ctypes.byref(ctypes.pointer(block))))
+        queue.read(fd, i * 32768)
         times.append([path, i * 32768, before, now()])
 print(json.dumps(times), flush=True)
 sys.stdin.read()
@@ -122,6 +151,19 @@ class StuckTest(LiveTest):
         begun = [int(word) for word in process.stdout.readline().split()]
         self.assertTrue(wait_until(lambda: self.in_flight(disk) == (n if waiting is None else waiting), patience(20)), self.in_flight(disk))
         return process, begun
+
+    def flights(self, disk, how, n, path=None, first=0, name=None):
+        """n reads that hang and that no thread waits for: the process, and the times when they were submitted."""
+        process = subprocess.Popen([sys.executable, "-c", FLIGHTS, how, name or how, str(first), str(n), path or disk.path],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        disk.processes.callback(process.communicate, timeout=patience(60))
+        line = process.stdout.readline()
+        if not line:
+            error = process.stderr.read()
+            if "Function not implemented" in error or "Operation not permitted" in error:
+                self.skipTest(error)
+            self.fail(error)
+        return process, [before for _, _, before, _ in json.loads(line)]
 
     @staticmethod
     def in_flight(disk):
@@ -256,7 +298,7 @@ class TestDevice(StuckTest):
             disks = [stack.enter_context(iotest.NewLoopDisk(backing=server.path, scheduler="none")) for _ in range(79)]
             names = {disk.name for disk in disks}
             server.hold()
-            load = subprocess.Popen([sys.executable, "-c", FLIGHTS, "128", *(disk.path for disk in disks)],
+            load = subprocess.Popen([sys.executable, "-c", FLIGHTS, "aio", "flights", "0", "128", *(disk.path for disk in disks)],
                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             try:
                 times = json.loads(load.stdout.readline())
@@ -332,6 +374,86 @@ class TestDevice(StuckTest):
 
     def directory(self):
         return self.enterContext(iotest.tempfile.TemporaryDirectory())
+
+
+class TestAsync(StuckTest):
+    """Requests by libaio and io_uring: no thread waits for them."""
+
+    def check(self, disk, rows, submitters):
+        """submitters: [(process, name, n)]"""
+        self.assertEqual({(row["where"], row["op"], row["bytes"]) for row in rows["request"]}, {("device", "read", KIB4)})
+        for process, name, n in submitters:
+            own = [row for row in rows["request"] if row["pid"] == process.pid]
+            self.assertEqual([(row["comm"], row["threads"]) for row in own], [(name, 0)] * n)
+        (whole,) = rows["disk"]
+        self.assertEqual((whole["in_flight"], whole["queued"]), (self.in_flight(disk), 0))
+        self.assertEqual(whole["in_flight"], sum(n for _, _, n in submitters))
+
+    def test_device(self):
+        """Two processes each by both; each request is its own submitter's."""
+        with hung_disk() as disk:
+            submitters, first = [], 0
+            for name, how, n in (("aio-one", "aio", 1), ("ring-one", "uring", 3), ("aio-two", "aio", 40), ("ring-two", "uring", 20)):
+                process, _ = self.flights(disk, how, n, first=first, name=name)
+                submitters.append((process, name, n))
+                first += n
+            self.assertTrue(wait_until(lambda: self.in_flight(disk) == first, patience(20)))
+            rows = self.stuck(disk)
+            out = iotrace("stuck", "-m", "0", "-d", disk.name).out
+            self.check(disk, rows, submitters)
+            self.assertEqual({row["file"] for row in rows["request"]}, {"[block device]"})
+            by_sector = {row["sector"]: row["pid"] for row in rows["request"]}
+            wanted = [process.pid for process, _, n in submitters for _ in range(n)]
+            self.assertEqual(by_sector, {i * 8 * SECTORS: pid for i, pid in enumerate(wanted)})
+            for process, name, n in submitters:
+                self.assertEqual(out.count(f" {name}[{process.pid}] async "), n, out)
+
+    def test_large(self):
+        """Reads of several bios each."""
+        with hung_disk() as disk:
+            load = Load("read", 2, 2 * MIB, disk.path, name="large", options=["-q", 2]).go()
+            disk.processes.callback(load.wait)
+            rows = self.eventually(disk, lambda rows: sum(row["bytes"] for row in rows["request"]) == 4 * MIB)
+        self.assertEqual({(row["pid"], row["comm"], row["threads"]) for row in rows["request"]}, {(load.pid, "large", 0)})
+
+    def test_files(self):
+        with iotest.Served("fuse") as server, iotest.NewLoopDisk(backing=server.path) as disk, \
+                mounted(disk.path) as directory, contextlib.ExitStack() as disk.processes:
+            paths = [f"{directory}/{name}" for name in ("one", "two")]
+            for path in paths:
+                with open(path, "wb") as file:
+                    file.write(b"x" * MIB)
+                    os.fsync(file.fileno())
+            server.hold()
+            try:
+                submitters = [(self.flights(disk, how, n, path)[0], how, n)
+                              for how, n, path in (("aio", 5, paths[0]), ("uring", 7, paths[1]))]
+                self.assertTrue(wait_until(lambda: self.in_flight(disk) == 12, patience(20)))
+                rows = self.stuck(disk)
+                self.check(disk, rows, submitters)
+            finally:
+                server.answer()
+            self.assertEqual({(row["pid"], row["file"]) for row in rows["request"]},
+                             {(process.pid, path) for (process, _, _), path in zip(submitters, paths)})
+
+    def test_killed(self):
+        """The process ends as soon as its requests do: until then they are its own."""
+        with hung_disk() as disk:
+            submitters = [(self.flights(disk, how, n, first=first)[0], how, n)
+                          for how, n, first in (("aio", 4, 0), ("uring", 6, 4))]
+            self.assertTrue(wait_until(lambda: self.in_flight(disk) == 10, patience(20)))
+            for process, _, _ in submitters:
+                process.kill()
+            self.assertTrue(wait_until(lambda: all(self.exits(process.pid, how) for process, how, _ in submitters), patience(20)))
+            rows = self.eventually(disk, lambda rows: all(row["pid"] for row in rows["request"]))
+            self.check(disk, rows, submitters)
+
+    @staticmethod
+    def exits(pid, how):
+        """It has no memory any more, to which requests of libaio belong; or (PF_EXITING) it is about to end."""
+        if how == "aio":
+            return "VmSize" not in read_text(f"/proc/{pid}/status")
+        return int(read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()[6]) & 4
 
 
 class TestQueue(StuckTest):
