@@ -7,12 +7,13 @@ import fcntl
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import unittest
 
-from running import MIB, cleanup, read_text, run, wait_until, write_text
+from running import MIB, cleanup, patience, read_text, run, wait_until, write_text
 from witness import hidden_ends
 
 
@@ -401,6 +402,57 @@ class Served:
     def answer(self):
         self._server.stdin.write("answer\n")
         self._server.stdin.flush()
+
+
+class NbdDisk(Disk):
+    """A network block device of 8 MiB, from a server of our own (nbd_server.py)."""
+
+    def __init__(self):
+        self._server = None
+
+    def __enter__(self):
+        subprocess.run(["modprobe", "nbd"], check=False, stderr=subprocess.DEVNULL)
+        free = [name for name in sorted(os.listdir("/sys/block")) if name.startswith("nbd") and not self._connected(name)]
+        if not free:
+            raise unittest.SkipTest("no nbd")
+        self.name, self.path = free[-1], f"/dev/{free[-1]}"
+        program = f"{os.path.dirname(os.path.abspath(__file__))}/nbd_server.py"
+        # pylint: disable-next=consider-using-with
+        self._server = subprocess.Popen([sys.executable, "-B", program, self.path])
+        cleanup(self.close)
+        try:
+            if not wait_until(lambda: self._connected(self.name), patience(5)):
+                raise AssertionError(f"{self.path} is not connected")
+            self.queue("scheduler", "none")
+            with open(self.path, "rb") as file:  # the kernel looks for partitions
+                file.read(512)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    @staticmethod
+    def _connected(name):
+        return os.path.exists(f"/sys/block/{name}/pid")
+
+    def hold(self):
+        """From now on no request comes to its end, until answer()."""
+        self._server.send_signal(signal.SIGSTOP)
+        state = f"/proc/{self._server.pid}/stat"
+        if not wait_until(lambda: read_text(state).rpartition(")")[2].split()[0] == "T", patience(5)):
+            raise AssertionError("the server runs on")
+
+    def answer(self):
+        self._server.send_signal(signal.SIGCONT)
+
+    def close(self):
+        """Without the server the kernel ends all requests, with errors."""
+        self._server.kill()
+        self._server.wait()
+        wait_until(lambda: not self._connected(self.name), patience(5))
 
 
 class Throttle:

@@ -17,6 +17,7 @@ import unittest
 import iotest
 from iotest import (MIB, SLOW, LiveTest, Load, LoopDisk, Throttle, Tracer, iotrace, main, mounted, patience,
                     read_text, run, wait_until, write_text)
+from devices import NbdDisk
 from test_devices import MappedDisk
 
 KIB4 = 4096
@@ -239,6 +240,16 @@ class TestDevice(StuckTest):
 
     def test_many(self):
         self.check(100, "none")
+
+    def test_nbd(self):
+        """A network block device whose server has stopped."""
+        for n in 1, 128:
+            with self.subTest(n=n), NbdDisk() as disk, contextlib.ExitStack() as disk.processes:
+                disk.hold()
+                try:
+                    self.check_disk(disk, n)
+                finally:
+                    disk.answer()
 
     def test_threads(self):
         """Their ages begin when they went to sleep, by the readers' own clock, which is not the scheduler's."""
