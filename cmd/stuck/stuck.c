@@ -287,7 +287,8 @@ static int print_body(void *ctx, const struct render_interval *in, FILE *stream,
 TOOL_PROBE(stuck);
 
 static const struct tool_loss losses[] = {
-	{ "index_full", "addresses without room: threads whose request is not known",
+	{ "index_full",
+	  "addresses without room: who waits for a request or submitted it is not known",
 	  "stuck_losses", STUCK_LOSS_INDEX, false },
 	{ "changed", "requests and lists left out because they changed while they were read",
 	  "stuck_losses", STUCK_LOSS_CHANGED, false },

@@ -9,7 +9,7 @@ import time
 import unittest
 
 import iotest
-from iotest import (MIB, Load, LoopDisk, Tracer, iotrace, main, patience, wait_until)
+from iotest import (MIB, Load, LoopDisk, Tracer, iotrace, main, patience, run_load, wait_until)
 from test_export import Export, value
 from test_stuck import StuckTest, hung_disk
 from tmux import Screen
@@ -65,7 +65,23 @@ class TestInFlight(StuckTest):
                 _, begun = self.flights(disk, how, 3)
                 self.assertTrue(wait_until(lambda: self.in_flight(disk) == 3, patience(20)))
                 self.wait_for_age(begun)
-                self.check(disk, 3, begun, "top", "-C", "-d", disk.name, "0.2", "1", by=how)
+                for args in ["top", "-C"], ["slow"], ["breakdown", "-T", "blk"]:
+                    self.check(disk, 3, begun, *args, "-d", disk.name, "0.2", "1", by=how)
+
+    def test_released(self):
+        """Requests of before the run, whoever made them, end during it: they are in no row, and no loss."""
+        with hung_disk() as disk:
+            self.flights(disk, "aio", 3)
+            self.flights(disk, "uring", 2, first=3)
+            self.readers(disk, 4, waiting=9)
+            with Tracer("top", "-C", "--json", "-d", disk.name, "0.2") as tracer:
+                disk.server.answer()
+                self.assertTrue(wait_until(lambda: not self.in_flight(disk), patience(20)))
+                load = run_load("read", 7, KIB4, disk.path, options=["-r"])
+                result = tracer.stop()
+        self.assertEqual(result.status, 0, result)
+        self.assertEqual(({row["pid"] for row in result.rows}, sum(row["io"] for row in result.rows)), ({load.pid}, 7))
+        self.assert_no_loss(result, 7)
 
     def test_each_output(self):
         """Without rows each output says so, and the end."""
