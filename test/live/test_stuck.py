@@ -513,9 +513,9 @@ class TestQueue(StuckTest):
             disk.processes.callback(later.wait, patience(60))
 
             def waits():
-                found = {row["comm"]: row["where"] for row in iotrace("stuck", "--json", "-m", "0").rows
+                found = {row["pid"]: row["where"] for row in iotrace("stuck", "--json", "-m", "0").rows
                          if row["kind"] == "threads"}
-                return (found.get("sh"), found.get("dd")) == ("queue to drain", "frozen queue")
+                return (found.get(changing.pid), found.get(later.pid)) == ("queue to drain", "frozen queue")
 
             self.assertTrue(wait_until(waits, patience(20), 0.2))
 
