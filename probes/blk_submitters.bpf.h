@@ -262,6 +262,20 @@ static __always_inline u64 io_cgroup_id(struct bio *bio)
 	 }){ .bytes = text })                                                                      \
 	     .number)
 
+/* The worker of a workqueue that @task, the current one, is; NULL: none. */
+static __always_inline struct worker *worker_of(struct task_struct *task)
+{
+	struct kthread *kthread;
+
+	if (!(KREAD(TYPED_TASK, task, flags) & PF_WQ_WORKER))
+		return NULL;
+	if (bpf_core_field_exists(task->worker_private))
+		kthread = BPF_CORE_READ(task, worker_private);
+	else
+		kthread = BPF_CORE_READ(task, set_child_tid);
+	return BPF_CORE_READ(kthread, data);
+}
+
 /*
  * Is @task, the current one, a worker that writes back dirty pages? wb_workfn() sets its
  * description to "flush-MAJ:MIN", otherwise it is the name of its workqueue (6b59808bfe48, 4.18).
@@ -270,17 +284,9 @@ static __always_inline u64 io_cgroup_id(struct bio *bio)
  */
 static __always_inline bool is_flusher(struct task_struct *task)
 {
-	struct kthread *kthread;
-	struct worker *worker;
+	struct worker *worker = worker_of(task);
 	u64 desc = 0;
 
-	if (!(KREAD(TYPED_TASK, task, flags) & PF_WQ_WORKER))
-		return false;
-	if (bpf_core_field_exists(task->worker_private))
-		kthread = BPF_CORE_READ(task, worker_private);
-	else
-		kthread = BPF_CORE_READ(task, set_child_tid);
-	worker = BPF_CORE_READ(kthread, data);
 	if (!worker)
 		return false;
 	bpf_core_read(&desc, sizeof(desc), &worker->desc);

@@ -552,7 +552,17 @@ struct kthread {
 };
 
 struct worker {
-	char desc[24]; /* "flush-8:0" while it writes back */
+	void *current_func; /* the work that it does */
+	char desc[24];	    /* "flush-8:0" while it writes back */
+};
+
+/* The dirty pages of a device or a network file system. */
+struct backing_dev_info {
+	struct device *owner; /* the disk's device; NULL: no disk, or (btrfs) several */
+};
+
+struct bdi_writeback {
+	struct backing_dev_info *bdi;
 };
 
 /* virtio */
@@ -653,6 +663,8 @@ struct irqaction {
 #define S_IFBLK 0060000
 #define S_IFDIR 0040000
 #define S_IFREG 0100000
+
+#define TASK_UNINTERRUPTIBLE 0x2
 
 #define TASK_SLEEPS 0x3 /* TASK_INTERRUPTIBLE, TASK_UNINTERRUPTIBLE */
 

@@ -55,6 +55,8 @@ enum seen_event {
 	SEEN_COMMIT_FILE,
 	SEEN_COMMIT_END,
 	SEEN_HANDLE_END,
+	SEEN_LIMIT, /* of blk-throttle */
+	SEEN_DIRTY,
 	SEEN_TASK, /* fork, free, rename, mkdir of a cgroup: also followed while stopped */
 };
 

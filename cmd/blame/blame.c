@@ -8,16 +8,11 @@
 
 #include <bpf/libbpf.h>
 
-#include "cmd/blame/early.h"
-#include "cmd/blame/options.h"
-#include "cmd/blame/recorded.h"
-#include "cmd/blame/rows.h"
+#include "cmd/blame/blame.h"
 #include "cmd/block/base.h"
 #include "cmd/block/files.h"
-#include "cmd/block/records.h"
 #include "cmd/cli/command.h"
 #include "cmd/engine/table_screen.h"
-#include "cmd/engine/tool.h"
 #include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/isolation/privileges.h"
@@ -57,29 +52,6 @@ struct unnamed {
 struct known_owner {
 	const struct blame_disk *disk; /* NULL: not known yet */
 	uint32_t number;
-};
-
-struct blame {
-	struct blame_options o;
-	struct tool_run *run;
-	struct cgroups *cgroups;
-	struct users *users;   /* with --by user */
-	struct mounts *mounts; /* with --by file or dir */
-	struct text_set files; /* of `unnamed` */
-	struct blk_records records;
-	struct early early;
-	struct unnamed *unnamed;
-	size_t n_unnamed;
-	struct blk_owner *extra; /* of full records */
-	size_t n_extra;
-	struct known_owner *known; /* of BLK_OWNERS */
-	struct blame_rows rows;
-	uint64_t hidden_ns; /* the longest time until a request was visible, decreasing */
-	uint64_t hold;	    /* the oldest request in flight of an unknown disk */
-	uint64_t lost_before, lost[2]; /* requests without a record: of this output, and the last */
-	bool ending;
-	bool no_memory;
-	struct recorded recorded; /* --replay of slow */
 };
 
 static struct slow_bpf *skel_of(const struct tool_run *t)
@@ -137,13 +109,18 @@ static int configure(struct tool_run *t, struct tool_object *object)
 
 /* ---- attaching ---- */
 
-static int options(struct tool_run *t, int argc, char **argv, struct error *err)
+int blame_tool_options(struct tool_run *t, int argc, char **argv, struct error *err)
 {
-	return blame_options(argc, argv, &((struct blame *)t->ctx)->o, err);
+	struct blame *b = t->ctx;
+	int r = blame_options(argc, argv, &b->o, err);
+
+	if (b->o.held)
+		t->tool = &blame_held_tool;
+	return r;
 }
 
 /* Requests of a partition wait for requests of the whole disk. */
-static int resolve(struct tool_run *t, struct error *err)
+int blame_resolve(struct tool_run *t, struct error *err)
 {
 	const struct blame *b = t->ctx;
 	const struct blk_filters *filters = &b->o.filters;
@@ -683,6 +660,8 @@ static int print_body(void *ctx, const struct render_interval *in, FILE *stream,
 	clock_time(in->interval.end_ns, in->drained->utc_offset, clock);
 	if (in->n && fprintf(stream, "%s\n", clock) < 0)
 		return -errno;
+	if (b->o.held)
+		return held_rows_print(in->rows, in->n, b->o.victim, stream);
 	r = blame_rows_print(in->rows, in->n, b->o.victim, stream);
 	return r ? r : render_flush(stream);
 }
@@ -696,6 +675,8 @@ static int shown_rows(void *ctx, struct render_interval *in, void **own, struct 
 
 	if (!b->o.victim)
 		return 0;
+	if (b->o.held)
+		return held_rows_of(in, b->o.victim, own, err);
 	kept = calloc(in->n + 1, sizeof(*kept));
 	if (!kept)
 		return error_no_memory(err);
@@ -770,6 +751,7 @@ static const struct show_setting settings[] = {
 	SHOW_SETTING(struct blame, "interval_ns", 0, o.args.interval_ns, UINT64_MAX),
 	SHOW_SETTING(struct blame, "by", 0, o.by, UINT64_MAX),
 	SHOW_SETTING(struct blame, "weight", 0, o.weight, WEIGHT_BYTES),
+	SHOW_SETTING(struct blame, "held", 0, o.held, 1),
 	{ 0 },
 };
 
@@ -822,14 +804,38 @@ static const struct table_screen_spec screen = {
 
 static int narrowed(void *ctx, void *rows, size_t n, bool joined)
 {
-	(void)ctx;
-	if (joined)
+	if (joined && !((const struct blame *)ctx)->o.held)
 		blame_rows_arrange(rows, n);
 	return 0;
 }
 
-static const struct tool_view view = {
-	.schema = &blame_schema,
+static void tables(void *ctx, struct show *show)
+{
+	const bool held = ((const struct blame *)ctx)->o.held;
+
+	show->tables[0] = (struct recording_table){ "rows", held ? &held_schema : &blame_schema };
+	show->n_tables = 1;
+	if (held)
+		show->empty = "no bio was held";
+}
+
+static const struct schema *columns(size_t i, const char **with)
+{
+	static const char *const names[] = { "", "--held" };
+
+	if (i >= ARRAY_SIZE(names))
+		return NULL;
+	*with = names[i];
+	return i ? &held_schema : &blame_schema;
+}
+
+static const struct check_line checks[] = { { { NULL }, "" },
+					    { { "--held" }, "--held" },
+					    { { NULL }, NULL } };
+
+const struct tool_view blame_view = {
+	.columns = columns,
+	.tables = tables,
 	.narrowed = narrowed,
 	.settings = settings,
 	.check = check_replay,
@@ -848,9 +854,10 @@ const struct tool tool_blame = {
 	.optional = optional,
 	.losses = losses,
 	.n_losses = ARRAY_SIZE(losses),
-	.view = &view,
-	.options = options,
-	.resolve = resolve,
+	.view = &blame_view,
+	.options = blame_tool_options,
+	.checks = checks,
+	.resolve = blame_resolve,
 	.events = events,
 	.prepare = prepare,
 	.configure = configure,

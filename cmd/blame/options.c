@@ -23,6 +23,10 @@ static const struct args_option options[] = {
 	  "divide the time among the requests at the disk in equal parts (requests, the default), "
 	  "or by their sizes",
 	  ARGS_COUNTED, ARGS_WORD(enum blame_weight_by, weight), .flags = ARGS_REPLAY },
+	{ "held", 0, NULL,
+	  "not who delayed whom: what held I/O before it became a request, such as io.max, wbt, a "
+	  "frozen queue; by unit, or --by",
+	  ARGS_COUNTED, ARGS_FLAG(held) },
 	ARGS_SCREEN,
 	{ 0 },
 };
@@ -31,6 +35,7 @@ static const struct args_example examples[] = {
 	{ "", "every second, by process" },
 	{ "--by unit -d sda 60 1", "a minute of one disk, by unit" },
 	{ "--by container --victim web", "whom container web waits for" },
+	{ "--held 10", "limits that hold I/O back, by unit" },
 	{ "-- ./job", "while this command runs" },
 	{ 0 },
 };
@@ -48,6 +53,17 @@ const struct args_spec blame_args = {
 	.counts_all = true,
 };
 
+static int check_held(const struct blame_options *o, struct error *err)
+{
+	const char *other = args_given(&o->args, BLAME_KEY_WEIGHT) ? "--weight"
+			    : o->args.screen			   ? "--screen"
+								   : NULL;
+
+	if (!o->held || !other)
+		return 0;
+	return error_set(err, STATUS_USAGE, -EINVAL, "%s does not go with --held", other);
+}
+
 int blame_options(int argc, char **argv, struct blame_options *o, struct error *err)
 {
 	int r;
@@ -57,5 +73,9 @@ int blame_options(int argc, char **argv, struct blame_options *o, struct error *
 	o->by = KEY_PROCESS + 1;
 	r = args_parse(&blame_args, o, argc, argv, &o->args, err);
 	o->args.all = true; /* COMMAND's culprits are others */
+	if (o->held && !args_given(&o->args, BLAME_KEY_BY))
+		o->by = KEY_UNIT + 1;
+	if (!r)
+		r = check_held(o, err);
 	return r ? r : blk_check_options(&o->filters, &o->args, err);
 }

@@ -18,6 +18,7 @@ struct blame_options {
 	by_keys by;		     /* --by */
 	enum blame_weight_by weight; /* --weight */
 	const char *victim;	     /* --victim; NULL: all */
+	bool held;		     /* --held */
 };
 
 /* Its options, without their own. */

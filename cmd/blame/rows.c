@@ -160,23 +160,27 @@ static char *process_name(const struct key_labels *labels, bool writeback)
 	return asprintf(&name, "%s[%u]", own, labels->pid) < 0 ? NULL : name;
 }
 
+char *blame_name(const struct blame_options *o, const struct key_labels *labels, bool writeback)
+{
+	const bool by_process = o->by == KEY_PROCESS + 1;
+	struct key_labels all = *labels;
+	char dir[FILES_DIR_SIZE];
+
+	if (by_process && strcmp(labels->comm, KEYS_UNKNOWN) != 0)
+		return process_name(labels, writeback);
+	if (keys_of_file(o->by)) {
+		all.file = !all.file ? KEYS_UNKNOWN : *all.file ? all.file : "-";
+		all.dir = files_dir(all.file, keys_dir_depth(o->by), dir);
+		return keys_name(o->by, &all);
+	}
+	return keys_name(by_process ? KEY_COMM + 1 : o->by, labels);
+}
+
 int blame_label(struct blame_rows *rows, const struct blame_options *o, struct blame_disk *disk,
 		const struct key_labels *labels, bool writeback, uint32_t *number)
 {
-	const bool by_process = o->by == KEY_PROCESS + 1;
-	char *name, dir[FILES_DIR_SIZE];
+	char *name = blame_name(o, labels, writeback);
 
-	if (by_process && strcmp(labels->comm, KEYS_UNKNOWN) != 0) {
-		name = process_name(labels, writeback);
-	} else if (keys_of_file(o->by)) {
-		struct key_labels all = *labels;
-
-		all.file = !all.file ? KEYS_UNKNOWN : *all.file ? all.file : "-";
-		all.dir = files_dir(all.file, keys_dir_depth(o->by), dir);
-		name = keys_name(o->by, &all);
-	} else {
-		name = keys_name(by_process ? KEY_COMM + 1 : o->by, labels);
-	}
 	*number = name ? blame_owner_of(rows, disk, name) : UINT32_MAX;
 	free(name);
 	return *number == UINT32_MAX ? -ENOMEM : 0;

@@ -54,8 +54,11 @@ struct blame_disk *blame_disk_of(struct blame_rows *rows, const char *name);
  * UINT32_MAX: out of memory. */
 uint32_t blame_owner_of(struct blame_rows *rows, struct blame_disk *disk, const char *name);
 
-/* The number of the owner with @labels, by the keys of @o. 0 or -ENOMEM.  Their file is NULL if it
- * is not known, "" for I/O without data; their dir is not read. */
+/* The name of an owner with @labels, by the keys of @o, which the caller frees.  Their file is NULL
+ * if it is not known, "" for I/O without data; their dir is not read.  NULL: out of memory. */
+char *blame_name(const struct blame_options *o, const struct key_labels *labels, bool writeback);
+
+/* The number of the owner with @labels, by the keys of @o. 0 or -ENOMEM. */
 int blame_label(struct blame_rows *rows, const struct blame_options *o, struct blame_disk *disk,
 		const struct key_labels *labels, bool writeback, uint32_t *number);
 

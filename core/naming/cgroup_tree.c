@@ -163,6 +163,23 @@ const char *cgroup_tree_below(const struct cgroup_tree *tree, const char *path)
 	return *below ? below : "/";
 }
 
+FILE *cgroup_tree_file(const struct cgroup_tree *tree, const char *path, const char *name)
+{
+	char whole[PATH_MAX];
+	int n;
+
+	if (!tree->root || path[0] != '/') {
+		errno = ENOENT; /* no cgroups, or one without a known path */
+		return NULL;
+	}
+	n = snprintf(whole, sizeof(whole), "%s%s/%s", tree->root, path[1] ? path : "", name);
+	if (n >= (int)sizeof(whole)) {
+		errno = ENAMETOOLONG;
+		return NULL;
+	}
+	return fopen(whole, "re");
+}
+
 /* ---- walking ---- */
 
 /*

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* The mounted hierarchy of cgroups that block I/O is charged in.  An id is the id of the kernfs
  * node, which is the directory's inode number. */
@@ -24,6 +25,10 @@ bool cgroup_tree_is_whole(const struct cgroup_tree *tree);
 /* The path in the hierarchy of the directory at @path below its mount point; otherwise @path
  * itself. */
 const char *cgroup_tree_below(const struct cgroup_tree *tree, const char *path);
+
+/* Opens file @name ("io.max") of the cgroup at @path, below the root, for reading; the caller
+ * closes it.  NULL with errno. */
+FILE *cgroup_tree_file(const struct cgroup_tree *tree, const char *path, const char *name);
 
 /* Calls @visit with each cgroup, parents first, until it returns another value than 0, which is
  * returned; paths are below the root, which is "/".  Otherwise 0, or -ENOMEM. */

@@ -133,6 +133,11 @@ fail:
 	return rc;
 }
 
+FILE *cgroups_file(const struct cgroups *c, const char *path, const char *name)
+{
+	return cgroup_tree_file(c->mounted, path, name);
+}
+
 void cgroups_free(struct cgroups *c)
 {
 	if (!c)

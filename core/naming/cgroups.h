@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct containers;
 struct cgroups; /* Maps kernfs ids of control groups to paths and names. */
@@ -24,6 +25,10 @@ void cgroups_free(struct cgroups *c);
  * is "cgroup:ID". 0 is "-" (no cgroup).  Never NULL; valid until cgroups_free().
  */
 const char *cgroups_path(struct cgroups *c, uint64_t id);
+
+/* Opens file @name ("io.max") of the cgroup at @path, a result of cgroups_path() or the path of a
+ * cgroup above, for reading; the caller closes it.  NULL with errno. */
+FILE *cgroups_file(const struct cgroups *c, const char *path, const char *name);
 
 /* Cgroup @id was made, with this path from the root of the hierarchy: its names are kept even if it
  * is gone before they are requested, if half of the room is free. */
