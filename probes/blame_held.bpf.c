@@ -24,14 +24,14 @@ const volatile __u64 limit_work = 0; /* blk_throtl_dispatch_work_fn() */
 
 __u64 held_losses[HELD_LOSSES] = {};
 
-/* Threads in the map: while there is none, frequent events do nothing. */
+/* How many threads are in the map: while it is empty, frequent events do nothing. */
 __u64 n_threads = 0;
 
 struct held_thread {
 	u64 since_ns; /* it sleeps; 0: it does not */
 	u32 kind;     /* why */
-	u32 writes;   /* it made pages dirty, and may have to wait: its row is `dirty` */
-	struct hist_key dirty;
+	u32 writes;   /* it made pages dirty, and may have to wait */
+	struct hist_key key;
 	u64 ns[HELD_SLEEPS]; /* of the bio that it submits, so far */
 };
 
@@ -76,7 +76,7 @@ static __always_inline void add_row(struct hist_key *key, u64 ns)
 	if (hist)
 		keyed_hist_add(hist, ns, 1);
 	else
-		count_loss(&held_losses[HELD_LOSS_ROWS], 1);
+		count_loss(&losses[LOSS_ROWS_FULL], 1);
 }
 
 /* The current process as the submitter. */
@@ -132,37 +132,48 @@ static __always_inline struct held_thread *add_thread(u64 task)
 	return bpf_map_lookup_elem(&held_threads, &task);
 }
 
+/* Adds a time to the row of thread @task.  A global function: the verifier checks it once. */
+__attribute__((noinline)) int add_hold(u64 task, u32 row, u64 ns)
+{
+	struct held_thread *t = bpf_map_lookup_elem(&held_threads, &task);
+
+	if (!t)
+		return 0;
+	t->key.row = row;
+	add_row(&t->key, ns);
+	return 0;
+}
+
 /* The bio that the current thread slept with has a request, or was merged into one.  @bio NULL: it
  * got neither, and is not known any more. */
 static __noinline int end_hold(struct bio *bio)
 {
 	u64 task = bpf_get_current_task();
 	struct held_thread *t = thread_of(task);
-	struct hist_key key = {};
 	bool scheduled = false;
 
 	if (!t)
 		return RUN_DONE;
 	if (bio) {
-		key.dev = bio_wanted_dev(bio, bio_disk(bio, false), false);
+		t->key.dev = bio_wanted_dev(bio, bio_disk(bio, false), false);
 		scheduled = has_scheduler(bio);
 	}
-	if (!t->writes && (key.dev || !filter_dev)) {
-		key_current(&key);
-		key.cgroup = io_cgroup_id(bio);
-		for (u32 kind = 0; kind < HELD_SLEEPS; kind++) {
-			if (!t->ns[kind])
-				continue;
-			key.row = kind == HELD_TAG && scheduled ? HELD_NR_REQUESTS : kind;
-			add_row(&key, t->ns[kind]);
-		}
+	if (!t->writes && (t->key.dev || !filter_dev)) {
+		key_current(&t->key);
+		t->key.cgroup = io_cgroup_id(bio);
+		for (u32 kind = 0; kind < HELD_SLEEPS; kind++)
+			if (t->ns[kind])
+				add_hold(task,
+					 kind == HELD_TAG && scheduled ? HELD_NR_REQUESTS : kind,
+					 t->ns[kind]);
 	}
 	forget(task);
 	return RUN_DONE;
 }
 
-/* The kind of the function that has called @ip; HELD_KINDS: it is no function that holds. */
-static __always_inline int kind_at(u64 ip)
+/* The kind of the function that has called @ip; HELD_KINDS: it is no function that holds.  Global
+ * as well. */
+__attribute__((noinline)) int kind_at(u64 ip)
 {
 	for (u32 i = 0; i < HELD_FUNCTIONS; i++)
 		if (ip > function_begin[i] && ip <= function_end[i])
@@ -260,7 +271,7 @@ static __always_inline void end_sleep(u64 task, u64 now)
 			t->ns[kind] += ns;
 		return;
 	}
-	add_row(&t->dirty, ns);
+	add_hold(task, HELD_DIRTY, ns);
 	forget(task);
 }
 
@@ -287,7 +298,7 @@ int held_switch(u64 *ctx)
 static __always_inline void on_dirty(struct bdi_writeback *writeback)
 {
 	struct device *owner = BPF_CORE_READ(writeback, bdi, owner);
-	struct hist_key key = { .row = HELD_DIRTY };
+	struct hist_key key = {};
 	struct held_thread *t;
 
 	if (owner)
@@ -299,7 +310,7 @@ static __always_inline void on_dirty(struct bdi_writeback *writeback)
 		return;
 	key_current(&key);
 	key.cgroup = io_cgroup_id(NULL);
-	t->dirty = key;
+	t->key = key;
 	t->writes = 1;
 }
 

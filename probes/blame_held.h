@@ -29,7 +29,6 @@ enum held_kind {
 
 enum held_loss {
 	HELD_LOSS_THREADS, /* holds of threads beyond those in the map */
-	HELD_LOSS_ROWS,	   /* holds without room for their row */
 	HELD_LOSSES,
 };
 

@@ -278,9 +278,6 @@ static int collect(struct tool_run *t, struct error *err)
 	return tool_drain(t, err);
 }
 
-/* Losses that user space counts. */
-enum { LOSS_ROWS = HELD_LOSSES };
-
 static int rows(struct tool_run *t, struct recording_interval *out, struct error *err)
 {
 	struct blame *b = t->ctx;
@@ -288,7 +285,7 @@ static int rows(struct tool_run *t, struct recording_interval *out, struct error
 
 	if (held_rows_make(made))
 		return error_no_memory(err);
-	tool_count_loss(t, BLK_LOSS_ROWS + LOSS_ROWS, made->full);
+	tool_count_loss(t, LOSS_ROWS_FULL, made->full);
 	made->full = 0;
 	tool_count_loss(t, BLK_LOSS_CGROUPS, cgroups_lost(b->cgroups));
 	out->tables[0] = (struct recording_rows){ made->rows, made->n };
@@ -322,9 +319,6 @@ TOOL_PROBE(blame_held);
 
 static const struct tool_loss losses[] = {
 	LOSS(HELD_LOSS_THREADS, "threads_full", "holds not counted: too many threads at once"),
-	LOSS(HELD_LOSS_ROWS, "held_full", "holds not counted: no room for another row"),
-	[LOSS_ROWS] = { .key = "rows_held_full",
-			.text = "holds not shown: too many rows in an interval" },
 };
 
 static const struct tool_optional optional[] = {

@@ -64,7 +64,7 @@ void held_limit_line(const char *line, char *out, size_t size)
 	}
 }
 
-/* The first line of @path; false: there is none. */
+/* The first line of @path; false: it has none. */
 static bool read_line(const char *path, char line[LINE])
 {
 	FILE *file FCLOSE_AT_END = fopen(path, "re");

@@ -16,7 +16,7 @@ void held_limit(struct cgroups *cgroups, const struct hist_key *key, char out[HE
 
 /*
  * The limits of a line of io.max ("8:0 rbps=max wbps=1048576 riops=max wiops=max"), without its
- * disk and without those that are max; bytes as "1M".  Cut at @size.
+ * disk and without limits that are max; bytes as "1M".  Cut at @size.
  */
 void held_limit_line(const char *line, char *out, size_t size);
 

@@ -58,9 +58,8 @@ static const struct column columns[] = {
 	COUNTER(count, "COUNT", 7, "", "bios that were held; for dirty pages, pauses of writers",
 		.help = "bios that were held before they became requests, and pauses of writers",
 		.metric = ""),
-	COUNTER(timed, NULL, 0, "", "those of which it is known how long they were held",
-		.metric = ""),
-	COUNTER(total_ns, "TOTALms", 9, "ns", "sum of these times", .cell = total_ns_cell,
+	COUNTER(timed, NULL, 0, "", "bios and pauses whose time is known", .metric = ""),
+	COUNTER(total_ns, "TOTALms", 9, "ns", "sum of their times", .cell = total_ns_cell,
 		.metric = ""),
 	GAUGE(avg_ns, "AVGms", 8, "ns", "their average", .cell = avg_ns_cell),
 	GAUGE(p99_ns, "P99ms", 8, "ns", "their 99th percentile, accurate to 1/16",
@@ -81,7 +80,7 @@ struct held_entry {
 	bool several; /* limits */
 };
 
-/* Strings are those of texts: equal ones have one address. */
+/* Strings are in `texts`: equal ones have one address. */
 struct entry_key {
 	const char *disk, *victim, *kind;
 };
@@ -99,8 +98,9 @@ static char *name_of(const struct held_rows *rows, const struct hist_key *key, c
 	const char *user = from->users ? users_name(from->users, key->uid) : "";
 	const struct key_labels labels = {
 		.disk = disk,
-		.comm = key->known ? process_names_get(from->names, key->pid, key->start)
-				   : KEYS_UNKNOWN,
+		.comm = key->known && keys_of_process(from->o->by)
+			    ? process_names_get(from->names, key->pid, key->start)
+			    : KEYS_UNKNOWN,
 		.cgroup = cgroups_path(from->cgroups, key->cgroup),
 		.unit = cgroups_name(from->cgroups, key->cgroup, CGROUP_UNIT),
 		.container = cgroups_name(from->cgroups, key->cgroup, CGROUP_CONTAINER),

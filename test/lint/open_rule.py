@@ -26,6 +26,7 @@ SYS = "/sys: the kernel's"
 TRACEFS = "tracefs: the kernel's"
 USER = "a file that the user of iotrace names"
 MAY_OPEN = {
+    "cmd/blame/held_limits.c": f"{SYS}; {PROC}",
     "cmd/stuck/names.c": SYS,
     "cmd/stuck/walk.c": SYS,
     "core/isolation/bounded.c": PROC,

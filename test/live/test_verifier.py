@@ -58,6 +58,9 @@ COMMANDS = (
     "slow --fsync --cgroup /",
     "blame",
     "blame -d loop0 --by user",
+    "--all blame --held --by process,user",
+    "blame --held",
+    "blame --held -d loop0 --by process",
     "stuck",
     "--all kvm -x -t",
 )

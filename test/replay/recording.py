@@ -93,6 +93,8 @@ def read_head(p):
     head["notes"] = p.many(p.text)
     head["settings"] = dict(p.many(lambda: (p.text(), p.number())))
     head["tables"] = p.number()
+    if p.at != len(p.data):  # earlier versions do not have them
+        head.update(host=p.text(), boot=p.text(), command=p.text())
     p.done()
     return head
 

@@ -7,7 +7,8 @@ The recordings come from the kernel lab (docs/LAB.md): dd, fstrim and sync on an
 disk, test/live/guest for kvm. top, kvm-x: 5.10; stack, virtio-xL: 6.1; breakdown, virtio-irq: 6.12;
 breakdown-blk, kvm: 7.2. Those with -x and --by: dd in a unit and two containers, one of which docker
 left the name of, and as two users; 5.10. slow: dd, cat and fstrim on an ext4 on a loop device; 6.18.
-slow-fsync: an ext4 whose disk holds up a read and a flush; 6.18.
+slow-fsync: an ext4 whose disk holds up a read and a flush; 6.18. blame-held: readers at a loop device with
+four requests, writers with a limit; 6.18.
 breakdown-distance and -size: load and dd on two loop devices; 6.18. stuck: reads of two
 loop devices that hang; 6.18.
 

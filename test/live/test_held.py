@@ -1,0 +1,351 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""iotrace blame --held: what held I/O before it became a request, each kind caused on purpose.
+
+A disk whose device does not answer lets the test hold a known number of threads, for as long as it
+likes. The witnesses: that number, the threads' own clocks around their reads, and the test's clock
+while it sees all of them asleep."""
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import iotest
+from iotest import MIB, LiveTest, LoopDisk, NewLoopDisk, Throttle, Tracer, iotrace, main, mounted, other_threads, \
+    patience, read_text, state_of, wait_until, write_text
+
+NO_TIMES = "bios held by io.max are counted without times: "
+EMPTY = "iotrace: no bio was held\n"
+
+# PATH FIRST N: N threads read 4 KiB each, from number FIRST on; once all have ended, it prints how long each took.
+READERS = """
+import mmap, os, sys, threading, time
+fd, first, n = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT), int(sys.argv[2]), int(sys.argv[3])
+open("/proc/self/comm", "w").write("reader")
+took = [0] * n
+
+def read(i):
+    page = mmap.mmap(-1, 4096)
+    page[0] = 0
+    begun = time.monotonic_ns()
+    os.preadv(fd, [page], (first + i) * 32768)
+    took[i] = time.monotonic_ns() - begun
+
+threads = [threading.Thread(target=read, args=[i]) for i in range(n)]
+sys.stdin.readline()
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(*took, flush=True)
+"""
+
+# PATH BYTES: writes so much, then syncs it; prints how long each took.
+WRITER = """
+import os, sys, time
+fd, left = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT), int(sys.argv[2])
+open("/proc/self/comm", "w").write("writer")
+data = b"x" * 65536
+sys.stdin.readline()
+begun = time.monotonic_ns()
+while left > 0:
+    left -= os.write(fd, data)
+print(time.monotonic_ns() - begun, flush=True)
+sys.stdin.readline()
+begun = time.monotonic_ns()
+os.fsync(fd)
+print(time.monotonic_ns() - begun, flush=True)
+"""
+
+
+class Worker:
+    """One of these programs, which waits for go()."""
+
+    def __init__(self, program, *args, group=None):
+        self.process = subprocess.Popen([sys.executable, "-c", program, *map(str, args)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        self.pid = self.process.pid
+        iotest.cleanup(self.process.kill)
+        if group:
+            write_text(group, str(self.pid))
+
+    def go(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return self
+
+    def asleep(self, n):
+        """Do so many of its threads wait, and cannot be interrupted?"""
+        return wait_until(lambda: sum(state_of(self.pid, tid) == "D" for tid in other_threads(self.pid)) == n)
+
+    def took(self):
+        """Of each thread, in ns."""
+        return [int(word) for word in self.process.communicate(timeout=patience(60))[0].split()]
+
+
+@contextlib.contextmanager
+def hung_disk(scheduler="none"):
+    """A disk of a server that answers nothing after disk.server.hold(), until the end at the latest."""
+    with iotest.Served("fuse") as server, NewLoopDisk(backing=server.path, scheduler=scheduler) as disk:
+        disk.server = server
+        try:
+            yield disk
+        finally:
+            server.answer()
+
+
+def in_flight(disk):
+    return sum(map(int, read_text(f"/sys/block/{disk.name}/inflight").split()))
+
+
+class HeldTest(LiveTest):
+    @contextlib.contextmanager
+    def traced(self, disk, *args):
+        """self.rows: what was held at the disk; self.result."""
+        with Tracer("blame", "--held", "--json", "-d", disk.name, "--by", "process", *args, "60") as tracer:
+            yield tracer
+            self.result = tracer.stop()
+        self.times = not any(note.startswith(NO_TIMES) for note in self.result.meta["notes"])
+        self.rows = self.result.rows
+        if not self.rows:
+            self.assertIn(EMPTY, self.result.err)
+            self.result.err = self.result.err.replace(EMPTY, "")
+        self.assert_ended_well(self.result)
+        self.assert_no_loss(self.result)
+
+    def check(self, row, count, asleep_ns, clocks):
+        """@count bios were held, each for asleep_ns at least, and all of them no longer than their threads waited."""
+        self.assertEqual((row["count"], row["timed"]), (count, count), row)
+        self.assertGreaterEqual(row["total_ns"], count * asleep_ns, row)
+        self.assertLessEqual(row["total_ns"], sum(sorted(clocks)[-count:]), row)
+        self.assertEqual(row["avg_ns"], row["total_ns"] // count)
+        self.assertLessEqual(row["max_ns"], max(clocks))
+        self.assertGreaterEqual(row["max_ns"], row["avg_ns"])
+        self.assertTrue(asleep_ns * 15 // 16 <= row["p99_ns"] <= row["max_ns"], row)
+
+
+class TestTags(HeldTest):
+    """Fewer requests than threads."""
+
+    READS, TAGS = 11, 4
+
+    def check_tags(self, scheduler, kind):
+        with hung_disk(scheduler) as disk:
+            if scheduler != disk.queue("scheduler"):
+                self.skipTest("loop devices have no scheduler")
+            disk.queue("nr_requests", self.TAGS)
+            disk.server.hold()
+            readers = Worker(READERS, disk.path, 0, self.READS)
+            with self.traced(disk):
+                readers.go()
+                self.assertTrue(readers.asleep(self.READS))
+                self.assertTrue(wait_until(lambda: in_flight(disk) == self.TAGS))
+                # All the others have no request, and sleep: from now on, at least.
+                begun = time.monotonic_ns()
+                time.sleep(0.3)
+                asleep = time.monotonic_ns() - begun
+                disk.server.answer()
+                took = readers.took()
+        row, = self.rows
+        self.assertEqual((row["disk"], row["victim"], row["kind"], row["limit"]),
+                         (disk.name, f"reader[{readers.pid}]", kind, f"nr_requests={self.TAGS}"))
+        self.check(row, self.READS - self.TAGS, asleep, took)
+
+    def test_no_tag(self):
+        self.check_tags("none", "no tag")
+
+    def test_scheduler(self):
+        self.check_tags("mq-deadline", "nr_requests")
+
+    def test_nobody_waits(self):
+        """As many threads as there are requests: none is held."""
+        with hung_disk() as disk:
+            disk.queue("nr_requests", self.TAGS)
+            disk.server.hold()
+            readers = Worker(READERS, disk.path, 0, self.TAGS)
+            with self.traced(disk):
+                readers.go()
+                self.assertTrue(wait_until(lambda: in_flight(disk) == self.TAGS))
+                self.assertTrue(readers.asleep(self.TAGS))
+                disk.server.answer()
+                readers.took()
+        self.assertEqual(self.rows, [])
+
+
+class TestFrozen(HeldTest):
+    """The queue is to be changed, and waits for a request that is in flight."""
+
+    READS = 5
+
+    def test_frozen(self):
+        with hung_disk() as disk:
+            queue = f"/sys/block/{disk.name}/queue"
+            change = f"echo mq-deadline > {queue}/scheduler"
+            if "mq-deadline" not in read_text(f"{queue}/scheduler"):  # a loop device before 5.14
+                change = f"echo 64 > {queue}/nr_requests"
+            disk.server.hold()
+            first = Worker(READERS, disk.path, self.READS, 1)
+            readers = Worker(READERS, disk.path, 0, self.READS)
+            with self.traced(disk):
+                first.go()
+                self.assertTrue(wait_until(lambda: in_flight(disk) == 1))
+                changing = subprocess.Popen(["sh", "-c", change])
+                self.assertTrue(wait_until(lambda: state_of(changing.pid) == "D"))
+                readers.go()
+                self.assertTrue(readers.asleep(self.READS))
+                begun = time.monotonic_ns()
+                time.sleep(0.3)
+                asleep = time.monotonic_ns() - begun
+                self.assertEqual(in_flight(disk), 1)
+                disk.server.answer()
+                took = readers.took()
+                first.took()
+                self.assertEqual(changing.wait(patience(60)), 0)
+        row, = self.rows
+        self.assertEqual((row["disk"], row["victim"], row["kind"], row["limit"]),
+                         (disk.name, f"reader[{readers.pid}]", "frozen queue", "-"))
+        self.check(row, self.READS, asleep, took)
+
+
+class TestLimit(HeldTest):
+    """A cgroup may read two bytes a second: each read is held, until it may read more."""
+
+    READS = 6
+
+    @staticmethod
+    def limit(disk, group, rate):
+        if os.path.exists(f"{group}/io.max"):
+            write_text(f"{group}/io.max", f"{disk.number} rbps={rate or 'max'}")
+        else:
+            write_text(f"{group}/blkio.throttle.read_bps_device", f"{disk.number} {rate}")
+
+    def test_held(self):
+        with LoopDisk(8 * MIB) as disk, Throttle(disk) as throttle:
+            group = throttle.group
+            self.limit(disk, group, 2)
+            readers = Worker(READERS, disk.path, 0, self.READS, group=throttle.procs)
+            try:
+                with self.traced(disk, "--by", "cgroup") as tracer:
+                    readers.go()
+                    self.assertTrue(readers.asleep(self.READS))
+                    begun = time.monotonic_ns()
+                    time.sleep(0.3)
+                    asleep = time.monotonic_ns() - begun
+                    self.assertEqual((in_flight(disk), tracer.lines()), (0, 1))
+                    self.limit(disk, group, 1 << 30)
+                    took = readers.took()
+                    self.assertEqual(len(took), self.READS)
+            finally:
+                self.limit(disk, group, 0)
+        row, = self.rows
+        self.assertEqual((row["disk"], row["victim"], row["kind"], row["limit"]),
+                         (disk.name, f"/{os.path.basename(group)}", "io.max", "rbps=1G"))
+        if self.times:
+            self.check(row, self.READS, asleep, took)
+        else:
+            self.assertEqual((row["count"], row["timed"], row["total_ns"], row["max_ns"]), (self.READS, 0, 0, 0))
+
+    def test_not_held(self):
+        """The same with a limit that is never met."""
+        with LoopDisk(8 * MIB) as disk, Throttle(disk) as throttle:
+            self.limit(disk, throttle.group, 1 << 40)
+            readers = Worker(READERS, disk.path, 0, self.READS, group=throttle.procs)
+            with self.traced(disk):
+                readers.go().took()
+        self.assertEqual(self.rows, [])
+
+
+class TestWriteback(HeldTest):
+    """wbt holds write-back that the device does not keep up with."""
+
+    SIZE = 4 * MIB
+
+    def test_wbt(self):
+        with hung_disk() as disk:
+            limit = f"/sys/block/{disk.name}/queue/wbt_lat_usec"
+            if not os.path.exists(limit):
+                self.skipTest("a kernel without wbt")
+            with contextlib.suppress(OSError):
+                write_text(limit, "75000")
+            if read_text(limit) != "75000\n":
+                self.skipTest("wbt is off")
+            disk.queue("max_sectors_kb", 4)
+            writer = Worker(WRITER, disk.path, self.SIZE).go()
+            self.assertTrue(writer.process.stdout.readline())  # it is in the page cache
+            disk.server.hold("WRITE")
+            with self.traced(disk):
+                writer.go()
+                self.assertTrue(wait_until(lambda: "wbt_wait" in read_text(f"/proc/{writer.pid}/stack")))
+                disk.server.answer()
+                took, = writer.took()
+        row, = [row for row in self.rows if row["victim"] == f"writer[{writer.pid}]"]
+        self.assertEqual((row["disk"], row["kind"], row["limit"]), (disk.name, "wbt", "wbt_lat_usec=75000"))
+        # One request is a page at most: some of them were held, and not for longer than the call took.
+        self.assertTrue(1 <= row["count"] == row["timed"] < self.SIZE // 4096, row)
+        self.assertTrue(0 < row["max_ns"] <= row["total_ns"] <= took, (row, took))
+
+
+class TestDirty(HeldTest):
+    """Writers that make more pages dirty than the machine may have."""
+
+    LIMIT = 8 * MIB
+
+    def test_writer(self):
+        if not iotest.SLOW > 1:
+            self.skipTest("changes vm.dirty_bytes of the whole machine: only in the lab")
+        with LoopDisk(256 * MIB) as disk, mounted(disk.path) as directory, contextlib.ExitStack() as stack:
+            for name, value in ("dirty_background_bytes", self.LIMIT // 2), ("dirty_bytes", self.LIMIT):
+                path = f"/proc/sys/vm/{name}"
+                ratio = path.replace("_bytes", "_ratio")
+                stack.callback(write_text, ratio, read_text(ratio))
+                write_text(path, str(value))
+            writer = Worker(WRITER, f"{directory}/file", 4 * self.LIMIT)
+            with self.traced(disk):
+                took = int(writer.go().process.stdout.readline())
+            writer.go().took()
+        row, = [row for row in self.rows if row["kind"] == "dirty pages" and row["victim"] == f"writer[{writer.pid}]"]
+        self.assertEqual((row["disk"], row["limit"]), (disk.name, f"vm.dirty_bytes={self.LIMIT}"))
+        self.assertEqual(row["count"], row["timed"])
+        self.assertTrue(0 < row["max_ns"] <= row["total_ns"] <= took, (row, took))
+
+
+class TestOutput(HeldTest):
+    def test_recorded(self):
+        """A recording shows the same rows, in each format."""
+        with hung_disk() as disk:
+            disk.queue("nr_requests", 4)
+            disk.server.hold()
+            readers = Worker(READERS, disk.path, 0, 6)
+            directory = tempfile.mkdtemp(prefix="iotrace-test-")
+            self.addCleanup(shutil.rmtree, directory)
+            path = f"{directory}/recording"
+            with self.traced(disk, "--record", path):
+                readers.go()
+                self.assertTrue(readers.asleep(6))
+                disk.server.answer()
+                readers.took()
+        replayed = iotrace("blame", "--json", "--replay", path)
+        self.assertEqual(replayed.rows, self.rows)
+        self.assertEqual([row["count"] for row in replayed.rows], [2])
+        text = iotrace("blame", "--replay", path).out
+        self.assertRegex(text, rf"\nDISK +VICTIM +HELD BY +COUNT +TOTALms +AVGms +P99ms +MAXms LIMIT\n"
+                               rf"{disk.name} +reader\[{readers.pid}\] +no tag +2 .* nr_requests=4\n")
+        self.assertEqual(iotrace("blame", "--replay", path, "--victim", "nobody").out.count("no tag"), 0)
+        self.assertEqual(len(iotrace("blame", "--csv", "--replay", path).out.splitlines()), 2)
+
+    def test_options(self):
+        for options in ("--weight", "bytes"), ("--screen",):
+            with self.subTest(options=options):
+                self.assert_one_line(iotrace("blame", "--held", *options, "1", "1"), 2, "--held", options[0])
+
+    def test_hidden(self):
+        """Without the addresses of functions nothing can be told."""
+        result = self.as_nobody("blame", "--held", "1", "1")
+        self.assertEqual(result.returncode if hasattr(result, "returncode") else result.status, 3)
+
+
+if __name__ == "__main__":
+    main()
