@@ -13,7 +13,7 @@
 #include "probes/blame_held.h"
 
 #include "probes/blk_devices.bpf.h"
-#include "probes/process_entry.bpf.h"
+#include "probes/blk_submitters.bpf.h"
 #include "probes/blk_cgroups.bpf.h"
 
 /* Functions of the kernel: code from begin on, before end (0: unused), and its enum held_kind. */
@@ -318,7 +318,20 @@ RAW_TP_PROGS(held_dirty, balance_dirty_pages, SEEN_DIRTY, 0, on_dirty(arg))
 
 /* ---- io.max ---- */
 
-/* blk-throttle checks @bio: it goes on at once, or a worker submits it later. */
+/* Is the current task the worker that submits bios which were held? */
+static __always_inline bool is_limit_worker(void)
+{
+	struct worker *worker;
+
+	if (!limit_work)
+		return false;
+	worker = TYPED_TASK ? worker_of(bpf_get_current_task_btf())
+			    : worker_of((void *)bpf_get_current_task());
+	return worker && (u64)BPF_CORE_READ(worker, current_func) == limit_work;
+}
+
+/* blk-throttle checks @bio: it goes on at once, or a worker submits it later, which up to 5.17
+ * makes it check the bio once more. */
 static __always_inline void on_limit(u64 bio)
 {
 	struct limited limited = { .since_ns = bpf_ktime_get_ns() };
@@ -329,7 +342,8 @@ static __always_inline void on_limit(u64 bio)
 	}
 	if (by_user)
 		limited.process.uid = bpf_get_current_uid_gid();
-	bpf_map_update_elem(&limited_bios, &bio, &limited, BPF_ANY);
+	bpf_map_update_elem(&limited_bios, &bio, &limited,
+			    is_limit_worker() ? BPF_NOEXIST : BPF_ANY);
 }
 
 CTX_PROGS(limit_fe, "fentry/__blk_throtl_bio", SEEN_LIMIT, opaque_id((void *)ctx[0]),
@@ -351,17 +365,6 @@ int BPF_KPROBE(limit_kp_old, struct bio *bio)
 	if (!stopped)
 		on_limit((u64)bio);
 	return 0;
-}
-
-static __always_inline bool is_limit_worker(void)
-{
-	struct worker *worker;
-
-	if (!limit_work)
-		return false;
-	worker = TYPED_TASK ? worker_of(bpf_get_current_task_btf())
-			    : worker_of((void *)bpf_get_current_task());
-	return worker && (u64)BPF_CORE_READ(worker, current_func) == limit_work;
 }
 
 /* @bio goes on.  @first: it is the first event of each bio, so that it is counted even if it is not
@@ -428,5 +431,7 @@ RAW_TP_PROGS(held_backm_raw, block_bio_backmerge, SEEN_BIO_MERGE, 0, on_request(
 QUEUE_PROG(held_backm, block_bio_backmerge, 2, on_request(arg))
 RAW_TP_PROGS(held_frontm_raw, block_bio_frontmerge, SEEN_FRONT_MERGE, 0, on_request(arg))
 QUEUE_PROG(held_frontm, block_bio_frontmerge, 2, on_request(arg))
+
+RAW_TP_PROGS(rename_raw, task_rename, SEEN_TASK, 0, on_rename(arg, (const char *)ctx[1], direct))
 
 char LICENSE[] SEC("license") = "GPL";
