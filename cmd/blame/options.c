@@ -56,6 +56,7 @@ const struct args_spec blame_args = {
 static int check_held(const struct blame_options *o, struct error *err)
 {
 	const char *other = args_given(&o->args, BLAME_KEY_WEIGHT) ? "--weight"
+			    : keys_of_file(o->by)		   ? "--by file or dir"
 			    : o->args.screen			   ? "--screen"
 								   : NULL;
 
