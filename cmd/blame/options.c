@@ -23,9 +23,7 @@ static const struct args_option options[] = {
 	  "divide the time among the requests at the disk in equal parts (requests, the default), "
 	  "or by their sizes",
 	  ARGS_COUNTED, ARGS_WORD(enum blame_weight_by, weight), .flags = ARGS_REPLAY },
-	{ "held", 0, NULL,
-	  "not who delayed whom: what held I/O before it became a request, such as io.max, wbt, a "
-	  "frozen queue; by unit, or --by",
+	{ "held", 0, NULL, "not who delayed whom: what held I/O before it became a request",
 	  ARGS_COUNTED, ARGS_FLAG(held) },
 	ARGS_SCREEN,
 	{ 0 },
@@ -34,7 +32,6 @@ static const struct args_option options[] = {
 static const struct args_example examples[] = {
 	{ "", "every second, by process" },
 	{ "--by unit -d sda 60 1", "a minute of one disk, by unit" },
-	{ "--by container --victim web", "whom container web waits for" },
 	{ "--held 10", "limits that hold I/O back, by unit" },
 	{ "-- ./job", "while this command runs" },
 	{ 0 },

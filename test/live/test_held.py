@@ -14,7 +14,7 @@ import tempfile
 import time
 
 import iotest
-from iotest import MIB, LiveTest, LoopDisk, NewLoopDisk, Throttle, Tracer, iotrace, main, mounted, other_threads, \
+from iotest import MIB, LiveTest, LoopDisk, NewLoopDisk, Throttle, Tracer, iotrace, main, other_threads, \
     patience, read_text, state_of, wait_until, where_it_is, write_text
 
 NO_TIMES = "bios held by io.max are counted without times: "
@@ -310,13 +310,16 @@ class TestDirty(HeldTest):
         return f"vm.dirty_bytes={self.LIMIT}"
 
     def test_writer(self):
-        with NewLoopDisk() as disk, mounted(disk.path) as directory, contextlib.ExitStack() as stack:
+        """The disk writes nothing, until the writer has to wait."""
+        with contextlib.ExitStack() as stack, hung_disk() as disk:
             limit = self.limit(disk, stack)
-            writer = Worker(WRITER, f"{directory}/file", 8 * self.LIMIT)
-            stack.callback(writer.process.wait)
-            stack.callback(writer.process.kill)
+            disk.server.hold("WRITE")
+            writer = Worker(WRITER, disk.path, 3 * self.LIMIT)
             with self.traced(disk):
-                took = int(writer.go().process.stdout.readline())
+                writer.go()
+                self.assertTrue(wait_until(lambda: "balance_dirty_pages" in where_it_is(writer.pid)))
+                disk.server.answer()
+                took = int(writer.process.stdout.readline())
             writer.go().took()
         row, = [row for row in self.rows if row["victim"] == f"writer[{writer.pid}]" and row["kind"] == "dirty pages"]
         self.assertEqual(row["disk"], disk.name)
