@@ -411,7 +411,11 @@ class NbdDisk(Disk):
         self._server = None
 
     def __enter__(self):
-        subprocess.run(["modprobe", "nbd"], check=False, stderr=subprocess.DEVNULL)
+        # Else the kernel looks for partitions when the device is opened: some time after it is connected.
+        subprocess.run(["modprobe", "nbd", "max_part=0"], check=False, stderr=subprocess.DEVNULL)
+        with contextlib.suppress(OSError):
+            if read_text("/sys/module/nbd/parameters/max_part").strip() != "0":
+                raise unittest.SkipTest("nbd is loaded, with partitions")
         free = [name for name in sorted(os.listdir("/sys/block")) if name.startswith("nbd") and not self._connected(name)]
         if not free:
             raise unittest.SkipTest("no nbd")
@@ -424,8 +428,6 @@ class NbdDisk(Disk):
             if not wait_until(lambda: self._connected(self.name), patience(5)):
                 raise AssertionError(f"{self.path} is not connected")
             self.queue("scheduler", "none")
-            with open(self.path, "rb") as file:  # the kernel looks for partitions
-                file.read(512)
         except BaseException:
             self.close()
             raise
