@@ -188,27 +188,36 @@ static void put_sizes(struct sink *sink, const struct hist *h)
 
 #define NEAR_SECTORS 2048 /* 1 MiB */
 
+/* A recording may contain anything. */
+static uint64_t bounded_sum(uint64_t a, uint64_t b)
+{
+	return a < UINT64_MAX - b ? a + b : UINT64_MAX;
+}
+
 static uint64_t below(const struct hist *h, uint64_t limit)
 {
 	uint64_t lo, hi, sum = 0;
 
 	for (unsigned int i = 0; i < HIST_FINE_SLOTS; i++) {
 		hist_fine_bounds(i, &lo, &hi);
-		if (hi >= limit || __builtin_add_overflow(sum, h->fine[i], &sum))
+		if (hi >= limit)
 			break;
+		sum = bounded_sum(sum, h->fine[i]);
 	}
 	return sum;
 }
 
 static void put_distances(struct sink *sink, const struct hist *h, const struct hist *back)
 {
-	uint64_t all = h->count + back->count, sequential = h->fine[0];
-	uint64_t near = below(h, NEAR_SECTORS) - sequential + below(back, NEAR_SECTORS);
+	const uint64_t all = bounded_sum(h->count, back->count), sequential = h->fine[0];
+	const uint64_t close = bounded_sum(below(h, NEAR_SECTORS), below(back, NEAR_SECTORS));
+	const uint64_t near = close > sequential ? close - sequential : 0;
+	const uint64_t far = close < all ? all - close : 0;
 	char text[SHARE_SIZE];
 
 	sink_printf(sink, "%s sequential", share(sequential, all, text));
 	sink_printf(sink, ", %s within 1 MiB", share(near, all, text));
-	sink_printf(sink, ", %s random (farther)", share(all - sequential - near, all, text));
+	sink_printf(sink, ", %s random (farther)", share(far, all, text));
 }
 
 static void put_depths(struct sink *sink, const struct hist *h)

@@ -732,8 +732,21 @@ static int split_command(int argc, char **argv, struct args *args, struct error 
 	return argc;
 }
 
-/* A word with characters that a shell may take for its own is quoted. What is too long ends with
- * "...". */
+/* " WORD", quoted if a shell may take characters of it for its own; snprintf()'s result.  As long
+ * as ARGS_LINE it may be cut off. */
+static size_t quote_word(const char *word, char to[ARGS_LINE])
+{
+	const char *quote = *word && !strpbrk(word, " \t\n\"'$`\\&|;<>()*?[]#~!{}") ? "" : "'";
+	size_t n = (size_t)snprintf(to, ARGS_LINE, " %s", quote);
+
+	for (; *word && n < ARGS_LINE; word++)
+		n += (size_t)snprintf(to + n, ARGS_LINE - n, *word == '\'' ? "'\\''" : "%c", *word);
+	if (n < ARGS_LINE)
+		n += (size_t)snprintf(to + n, ARGS_LINE - n, "%s", quote);
+	return n;
+}
+
+/* What is too long ends with "...". */
 static void keep_line(int argc, char **argv, char to[ARGS_LINE])
 {
 	static const char more[] = " ...";
@@ -742,17 +755,15 @@ static void keep_line(int argc, char **argv, char to[ARGS_LINE])
 
 	for (int i = 1; i < argc; i++) {
 		const char *word = last ? "..." : argv[i];
-		const char *quote =
-		    *word && !strpbrk(word, " \t\n\"'$`\\&|;<>()*?[]#~!{}") ? "" : "'";
 		char text[ARGS_LINE];
-		const int n = snprintf(text, sizeof(text), " %s%s%s", quote, word, quote);
+		const size_t n = quote_word(word, text);
 
-		if (len + (size_t)n + sizeof(more) > ARGS_LINE) {
+		if (len + n + sizeof(more) > ARGS_LINE) {
 			memcpy(to + len, more, sizeof(more));
 			return;
 		}
-		memcpy(to + len, text, (size_t)n + 1);
-		len += (size_t)n;
+		memcpy(to + len, text, n + 1);
+		len += n;
 		if (last)
 			return;
 		last = i > 1 && strcmp(argv[i - 1], "--") == 0;

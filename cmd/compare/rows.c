@@ -10,11 +10,11 @@
 #include "cmd/engine/csv.h"
 #include "cmd/engine/part.h"
 #include "core/base/array.h"
+#include "core/base/clock.h"
 
-#define ROWS_MOST  4096
-#define ROWS_HISTS 256 /* that have slots: a row has 344 KB of them */
-#define REQUESTS   30  /* of A and B together: with fewer a row is left out */
-#define KEY_SIZE   4096
+#define ROWS_MOST 4096
+#define REQUESTS  30 /* of A and B together: with fewer a row is left out */
+#define KEY_SIZE  4096
 
 const char *const compare_keys[COMPARE_KEYS] = { "op",	 "io",	      "layer",	"disk",
 						 "unit", "container", "cgroup", "user",
@@ -93,9 +93,11 @@ struct reading {
 	struct csv csv;
 	char *heading;		 /* its names */
 	char start[32], end[32]; /* of the present interval */
-	size_t hists;
 	uint64_t keys;
-	bool no_memory;
+	bool no_memory, has_slots;
+	/* The second time, for the histograms of the rows that are compared: */
+	bool again;
+	size_t n; /* intervals so far */
 };
 
 static uint64_t seed_of(const char *bytes, size_t n)
@@ -121,7 +123,7 @@ static struct compare_row *find_row(struct reading *r)
 		const size_t size = strlen(label) + 1;
 
 		if (len + size > sizeof(key)) {
-			table->left_out++;
+			table->left_out += !r->again;
 			return NULL;
 		}
 		memcpy(key + len, label, size);
@@ -130,6 +132,8 @@ static struct compare_row *find_row(struct reading *r)
 	number = intern_find(&table->names, key, len);
 	if (number != INTERN_NONE)
 		return table->rows[number];
+	if (r->again)
+		return NULL;
 	if (table->n == ROWS_MOST) {
 		table->left_out++;
 		return NULL;
@@ -152,9 +156,9 @@ static void add_slots(struct reading *r, struct compare_row *row, size_t block, 
 	uint32_t(**slots)[HIST_FINE_SLOTS] = &row->slots[r->side];
 	char *next;
 
-	if (!*slots && r->hists < ROWS_HISTS) {
-		*slots = calloc(COMPARE_BLOCKS, sizeof(**slots));
-		r->hists++;
+	if (!*slots) {
+		*slots = calloc(COMPARE_BLOCKS, sizeof(**slots)); /* 344 KB */
+		r->no_memory |= !*slots;
 	}
 	while (*slots && *text) {
 		const unsigned long slot = strtoul(text, &next, 10);
@@ -167,6 +171,13 @@ static void add_slots(struct reading *r, struct compare_row *row, size_t block, 
 	}
 }
 
+static void set_interval(struct reading *r, const char *start, const char *end)
+{
+	snprintf(r->start, sizeof(r->start), "%s", start);
+	snprintf(r->end, sizeof(r->end), "%s", end);
+	r->n++;
+}
+
 /* The block of the present line; a new one if its interval is. */
 static size_t find_block(struct reading *r)
 {
@@ -174,7 +185,7 @@ static size_t find_block(struct reading *r)
 	const char *start = csv_text(&r->csv, "start"), *end = csv_text(&r->csv, "end");
 	double from = strtod(start, NULL), to = strtod(end, NULL);
 
-	if (!times->n || strcmp(start, r->start) != 0 || strcmp(end, r->end) != 0) {
+	if (!r->n || strcmp(start, r->start) != 0 || strcmp(end, r->end) != 0) {
 		if (!times->n)
 			times->start = from;
 		if (times->n && times->n == times->per * COMPARE_BLOCKS)
@@ -182,8 +193,7 @@ static size_t find_block(struct reading *r)
 		times->end = to;
 		times->secs[times->n / times->per] += to > from ? to - from : 0;
 		times->n++;
-		snprintf(r->start, sizeof(r->start), "%s", start);
-		snprintf(r->end, sizeof(r->end), "%s", end);
+		set_interval(r, start, end);
 	}
 	return (times->n - 1) / times->per;
 }
@@ -210,7 +220,22 @@ static void add_line(struct reading *r)
 		       .bytes = csv_number(&r->csv, "bytes"),
 		       .errors = csv_number(&r->csv, "errors"),
 		   });
-	add_slots(r, row, block, csv_text(&r->csv, "slots"));
+}
+
+/* The histogram of the present line, of the same intervals as the first time. */
+static void add_hist(struct reading *r)
+{
+	const struct compare_times *times = &r->table->times[r->side];
+	const char *start = csv_text(&r->csv, "start"), *end = csv_text(&r->csv, "end");
+	struct compare_row *row;
+
+	if (!r->n && strtod(start, NULL) != times->start)
+		return;
+	if (!r->n || strcmp(start, r->start) != 0 || strcmp(end, r->end) != 0)
+		set_interval(r, start, end);
+	row = r->n <= times->n ? find_row(r) : NULL;
+	if (row && row->chosen)
+		add_slots(r, row, (r->n - 1) / times->per, csv_text(&r->csv, "slots"));
 }
 
 static bool has_column(const struct reading *r, const char *name)
@@ -233,6 +258,8 @@ static size_t take_heading(struct reading *r, const char *text)
 		return 0;
 	}
 	csv_open(&r->csv, r->heading);
+	r->has_slots = has_column(r, "slots");
+	r->keys = 0;
 	for (int key = 0; key < COMPARE_KEYS; key++)
 		if (has_column(r, compare_keys[key]))
 			r->keys |= 1U << key;
@@ -254,7 +281,7 @@ static size_t take_text(void *ctx, char *text)
 	if (!r->heading)
 		return 0;
 	for (r->csv.next = text + skipped; csv_next(&r->csv);)
-		add_line(r);
+		(r->again ? add_hist : add_line)(r);
 	return (size_t)(r->csv.next - text);
 }
 
@@ -283,32 +310,63 @@ static void report_lines(const char *name, const char *lines)
 	}
 }
 
-static int read_side(struct reading *r, const struct compare_source *source, struct error *err)
+static int read_text(struct reading *r, const char *path, const char *begin, const char *end,
+		     struct error *err)
 {
-	const char *args[] = { "--replay", source->path, "--csv", "--slots", NULL,
-			       NULL,	   NULL,	 NULL,	  NULL };
+	const char *args[] = { "--replay", path, "--csv", "--slots", NULL, NULL, NULL, NULL, NULL };
 	size_t n = 4;
 	const char *name = r->side ? "B" : "A";
 	struct part part;
 	int code;
 
-	if (*source->begin) {
+	if (*begin) {
 		args[n++] = "--begin";
-		args[n++] = source->begin;
+		args[n++] = begin;
 	}
-	if (*source->end) {
+	if (*end) {
 		args[n++] = "--end";
-		args[n++] = source->end;
+		args[n++] = end;
 	}
 	code = part_read(r->table->subcommand, args, take_text, r, &part, err);
 	if (!code && part.status)
 		code = pass_error(name, part.errors, part.status, err);
-	else if (!code)
+	else if (!code && !r->again)
 		report_lines(name, part.errors);
 	if (!code && (r->no_memory || part.cut))
 		code = error_no_memory(err);
 	part_free(&part);
 	free(r->heading);
+	r->heading = NULL;
+	return code;
+}
+
+static void put_time(double seconds, char to[CLOCK_TEXT_SIZE + 1])
+{
+	char clock[CLOCK_TEXT_SIZE];
+
+	snprintf(to, CLOCK_TEXT_SIZE + 1, "%sZ",
+		 clock_date((uint64_t)seconds * NS_PER_SEC, 0, clock));
+}
+
+/* Reads the histograms of the rows that have room for them.  A recording may grow meanwhile, so
+ * that another time is ten minutes before its end. */
+static int read_again(struct reading *r, const struct compare_source *source, struct error *err)
+{
+	const struct compare_times *times = &r->table->times[r->side];
+	const bool whole = !*source->begin && !*source->end;
+	char begin[CLOCK_TEXT_SIZE + 1] = "", end[CLOCK_TEXT_SIZE + 1] = "";
+	int code;
+
+	r->again = true;
+	r->n = 0;
+	if (!whole) {
+		put_time(times->start, begin);
+		put_time(times->end + 1, end);
+	}
+	code = read_text(r, source->path, begin, end, err);
+	if (!code && r->n < times->n)
+		return error_set(err, STATUS_FAILED, -EAGAIN, "%s changed while it was read",
+				 r->side ? "B" : "A");
 	return code;
 }
 
@@ -338,10 +396,14 @@ static void free_row(struct compare_row *row)
 	free(row);
 }
 
-/* The rows with most requests, and their labels. */
-static void choose(struct compare_table *table)
+/* Labels, and the rows with most requests: *chosen, COMPARE_ROWS of them at most. */
+static size_t choose(struct compare_table *table, struct compare_row ***chosen)
 {
-	for (size_t i = 0; i < table->n; i++) {
+	struct compare_row **list = calloc(table->n + 1, sizeof(*list));
+	size_t n = 0;
+
+	*chosen = list;
+	for (size_t i = 0; list && i < table->n; i++) {
 		struct compare_row *row = table->rows[i];
 		const char *label = intern_key(&table->names, (uint32_t)i);
 
@@ -349,37 +411,64 @@ static void choose(struct compare_table *table)
 			row->labels[key] = label;
 		for (size_t k = 0; k < 2 * COMPARE_BLOCKS; k++)
 			row->requests += row->counts[k & 1][k / 2].requests;
+		if (row->requests >= REQUESTS)
+			list[n++] = row;
 	}
-	if (table->n) /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
-		qsort(table->rows, table->n, sizeof(*table->rows), most_first);
-	while (table->n &&
-	       (table->n > COMPARE_ROWS || table->rows[table->n - 1]->requests < REQUESTS)) {
-		free_row(table->rows[--table->n]);
-		table->left_out++;
-	}
+	if (n) /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
+		qsort(list, n, sizeof(*list), most_first);
+	n = n < COMPARE_ROWS ? n : COMPARE_ROWS;
+	for (size_t i = 0; i < n; i++)
+		list[i]->chosen = true;
+	return n;
+}
+
+/* From here on the table has these rows alone. */
+static void keep_rows(struct compare_table *table, struct compare_row **chosen, size_t n)
+{
+	for (size_t i = 0; i < table->n; i++)
+		if (!table->rows[i]->chosen)
+			free_row(table->rows[i]);
+	table->left_out += table->n - n;
+	free(table->rows);
+	table->rows = chosen;
+	table->n = n;
 }
 
 int compare_rows_read(struct compare_table *table, const struct compare_options *o,
 		      struct error *err)
 {
-	for (int side = 0; side < 2; side++) {
-		struct reading r = { .table = table, .side = side, .chosen = o->keys };
-		int code;
+	struct reading sides[2];
+	struct compare_row **chosen;
+	int code = 0;
+	size_t n;
 
+	for (int side = 0; side < 2; side++) {
+		struct reading *r = &sides[side];
+		const struct compare_source *source = &o->sources[side];
+
+		*r = (struct reading){ .table = table, .side = side, .chosen = o->keys };
 		table->times[side].per = 1;
-		code = read_side(&r, &o->sources[side], err);
+		code = read_text(r, source->path, source->begin, source->end, err);
 		if (code)
 			return code;
 		if (!table->times[side].n)
 			return error_set(err, STATUS_USAGE, -ENOENT,
 					 "%s has no interval of %s in that time", side ? "B" : "A",
 					 table->subcommand);
-		if (side && r.keys != table->keys)
+		if (side && r->keys != table->keys)
 			return other_keys(err);
-		table->keys = r.keys;
+		table->keys = r->keys;
 	}
-	choose(table);
-	return 0;
+	n = choose(table, &chosen);
+	if (!chosen)
+		return error_no_memory(err);
+	for (size_t side = 0; !code && side < 2 && sides[0].has_slots && sides[1].has_slots; side++)
+		code = read_again(&sides[side], &o->sources[side], err);
+	if (code)
+		free(chosen);
+	else
+		keep_rows(table, chosen, n);
+	return code;
 }
 
 void compare_rows_free(struct compare_table *table)

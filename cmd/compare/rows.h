@@ -46,6 +46,7 @@ struct compare_row {
 	/* HIST_FINE_SLOTS of each block; NULL: none */
 	uint32_t (*slots[2])[HIST_FINE_SLOTS];
 	double requests; /* of A and B */
+	bool chosen;	 /* it is compared */
 };
 
 #define COMPARE_ROWS 64 /* of a table, at most: those with most requests */

@@ -176,19 +176,19 @@ static void put_path(const char *path, size_t room)
 	fputs(at, stdout);
 }
 
+/* The times are UTC, as in the commands of a report: the recordings may be of several machines. */
 static void put_source(const struct compare_shown *shown, int side)
 {
 	char from[CLOCK_TEXT_SIZE], to[CLOCK_TEXT_SIZE], text[128];
 	const struct compare_times *times = &shown->tables[0].times[side];
 	const uint64_t start = (uint64_t)(times->start * 1e9), end = (uint64_t)(times->end * 1e9);
-	const int32_t offset = clock_utc_offset(start);
 
-	clock_date(start, offset, from);
-	if (clock_day(start, offset) == clock_day(end, offset))
-		clock_time(end, offset, to);
+	clock_date(start, 0, from);
+	if (clock_day(start, 0) == clock_day(end, 0))
+		clock_time(end, 0, to);
 	else
-		clock_date(end, offset, to);
-	snprintf(text, sizeof(text), ": %zu intervals from %s to %s", times->n, from, to);
+		clock_date(end, 0, to);
+	snprintf(text, sizeof(text), ": %zu intervals from %sZ to %sZ", times->n, from, to);
 	printf("%c ", side ? 'B' : 'A');
 	put_path(shown->options->sources[side].name, WIDTH - 2 - strlen(text));
 	puts(text);

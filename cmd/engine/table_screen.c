@@ -65,6 +65,7 @@ struct table_screen {
 	struct snapshot while_frozen; /* the sum of the intervals received while it is frozen */
 	size_t sum_first, sum_end;    /* a replay: the first interval in sum, and the end */
 	size_t start;		      /* of a replay's sums: the key R */
+	uint64_t first_ns;	      /* clock_local() of a replay's beginning */
 	uint64_t to_ns; /* a replay goes to this time, clock_local(); 0: it is there */
 	size_t asked;
 	struct tool_run *run;
@@ -630,6 +631,8 @@ static int load(struct table_screen *s, const struct render_interval *in)
 		snapshot_free(&now);
 		return r;
 	}
+	if (!s->steps.n)
+		s->first_ns = clock_local(now.end_ns - now.ns, now.utc_offset);
 	return store(s, &now);
 }
 
@@ -868,10 +871,28 @@ static bool arrive(struct table_screen *s)
 	return true;
 }
 
-/* "03:12" of the displayed day, a date, "-5m" or "+5m" from the displayed time. */
-static void go_to(struct table_screen *s, const char *text)
+/* The time of day closest to the displayed time, but one that is in the recording. */
+static uint64_t closest_clock(const struct table_screen *s, uint64_t of_day)
 {
 	const uint64_t now = local_end(s, s->steps.at), day = 86400 * NS_PER_SEC;
+	const uint64_t last = s->steps.end ? local_end(s, s->steps.n - 1) : UINT64_MAX;
+	uint64_t at = now / day * day + of_day;
+
+	if (at + day / 2 < now)
+		at += day;
+	else if (at > now + day / 2 && at > day)
+		at -= day;
+	if (at < s->first_ns && at + day <= last)
+		at += day;
+	else if (at > last && at >= s->first_ns + day)
+		at -= day;
+	return at;
+}
+
+/* "03:12", a date, "-5m" or "+5m" from the displayed time. */
+static void go_to(struct table_screen *s, const char *text)
+{
+	const uint64_t now = local_end(s, s->steps.at);
 	const struct snapshot *shown = steps_item(&s->steps, s->steps.at);
 	struct moment moment;
 	struct error unused;
@@ -884,7 +905,7 @@ static void go_to(struct table_screen *s, const char *text)
 		screen_ask(s->screen, "Not a time. " GO_TO_QUESTION);
 		return;
 	}
-	s->to_ns = moment.kind == MOMENT_CLOCK	      ? now / day * day + moment.ns
+	s->to_ns = moment.kind == MOMENT_CLOCK	      ? closest_clock(s, moment.ns)
 		   : moment.kind == MOMENT_UTC	      ? clock_local(moment.ns, shown->utc_offset)
 		   : moment.kind != MOMENT_BEFORE_END ? moment.ns
 		   : *text == '+'		      ? now + moment.ns

@@ -329,6 +329,17 @@ static ssize_t find_ordered(const struct fsync_rows *rows, const struct fsync_ca
 	return (ssize_t)files;
 }
 
+/* A comma, which separates the names, and a backslash are \\xNN. */
+static void put_path(FILE *stream, const char *path)
+{
+	for (; *path; path++) {
+		if (*path == ',' || *path == '\\')
+			fprintf(stream, "\\x%02x", *path);
+		else
+			fputc(*path, stream);
+	}
+}
+
 static const char *make_ordered_text(struct fsync_rows *rows, const struct fsync_call *call,
 				     const struct fsync_parts *parts, const struct fsync_tables *t)
 {
@@ -347,9 +358,9 @@ static const char *make_ordered_text(struct fsync_rows *rows, const struct fsync
 		for (size_t i = 0; i < (size_t)n && i < FILES_SHOWN; i++) {
 			const struct fsync_file_record *f = o[i].file;
 
-			fprintf(stream, "%s%s (%.3f ms)", i ? ", " : "",
-				path_text(rows, &f->head, &f->path, t) ?: "",
-				(double)o[i].ns / 1e6);
+			fputs(i ? ", " : "", stream);
+			put_path(stream, path_text(rows, &f->head, &f->path, t) ?: "");
+			fprintf(stream, " (%.3f ms)", (double)o[i].ns / 1e6);
 		}
 		if (n > FILES_SHOWN)
 			fputs(", ...", stream);

@@ -6,10 +6,15 @@ import json
 import os
 import re
 import subprocess
+import sys
+import tempfile
 import unittest
 
 from iotest import IOTRACE, MIB, LiveTest, LoopDisk, iotrace, main, run_load
 from tmux import OnScreen
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../replay"))
+import noise  # noqa: E402
 
 RECORDINGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data/recordings")
 
@@ -103,6 +108,24 @@ class TestVirtio(OnScreen):
                 self.assertRegex(text, "(?m)^ +" + " +".join([*map(re.escape, name), *figures]) + "$")
             screen.keys("b")
         self.ends(screen, "q")
+
+
+class TestMidnight(OnScreen):
+    """A time of day is the closest one, on whichever day; 60 intervals of a second from 23:59:40 on."""
+    SUBCOMMAND = "top"
+
+    def test_times_of_day(self):
+        with tempfile.NamedTemporaryFile() as file:
+            midnight = noise.START // (86400 * noise.NS) * 86400 * noise.NS
+            file.write(noise.recording_of_top(1, ["a.service"], start=midnight - 20 * noise.NS))
+            file.flush()
+            screen = self.screen("--replay", file.name, columns=120, rows=40)
+            screen.wait("interval 1 of 1 so far")
+            for text, shown in (("00:00:12", "33 of 33"), ("23:59:50", "11 of 33"), ("00:00:30", "51 of 51"),
+                                ("00:00:00", "21 of 51"), ("12:00", "60 of 60"), ("23:59:41", "2 of 60")):
+                screen.keys("@", text, "Enter")
+                screen.wait(f"interval {shown}")
+            self.ends(screen, "q")
 
 
 class TestTime(OnScreen):

@@ -188,13 +188,40 @@ class TestFigures(CompareTest):
 
     def test_text(self):
         lines = self.compare(self.a, self.b, status=1).splitlines()
-        self.assertRegex(lines[0], r"^A .*/a\.rec: 60 intervals from \d{4}-\d\d-\d\d [\d:]+ to [\d: -]+$")
+        self.assertRegex(lines[0], r"^A .*/a\.rec: 60 intervals from \d{4}-\d\d-\d\d [\d:]+Z to [\d: -]+Z$")
         self.assertRegex(lines[2], r"^worse   (read|write) average of sd[ab] \d\.\d\d ms -> \d\.\d\d ms, "
                                    r"\+\d+ % \(\+\d+ % to \+\d+ %\)$")
         words = [line.split()[0] for line in lines[2:-1]]
         self.assertEqual(words, sorted(words, key=["worse", "less"].index))
         self.assertRegex(lines[-1], r"^16 comparisons: \d+ worse, 0 better, \d+ of more or less I/O, \d+ as before$")
         self.assertLessEqual(max(map(len, lines)), 80)
+
+    def test_zones(self):
+        """The times are UTC wherever it is read."""
+        said = set()
+        for zone in "UTC", "Asia/Tokyo":
+            done = subprocess.run([IOTRACE, "compare", self.a, self.b], check=False, stdin=subprocess.DEVNULL, text=True,
+                                  capture_output=True, timeout=60, env={**os.environ, "TZ": zone})
+            self.assertEqual((done.returncode, done.stderr), (1, ""))
+            said.add(done.stdout)
+        self.assertEqual(len(said), 1)
+        start, end = (time.strftime("%H:%M:%SZ", time.gmtime(noise.START // NS + seconds)) for seconds in (0, 60))
+        self.assertIn(f" {start} to {end}\n", said.pop())
+
+    def test_busiest_last(self):
+        """The rows with most requests are compared, with their distributions, however many idle ones came before."""
+        for name, latency in ("many-a.rec", 1), ("many-b.rec", 1.5):
+            hists = list(noise.rows(5, latency=latency, names=["busy"]))
+            hists[0] = {**{f"idle{i}": {1000: 40} for i in range(400)}, **hists[0]}
+            self.write(name, recording.made(
+                "breakdown", {"unit_ns": 1, "by": 1}, {"rows": noise.BREAKDOWN}, noise.timed(hists, lambda disk, hist: {
+                    "disk": disk, "layer": "blk", "op": "read", "count": sum(hist.values()),
+                    "total_ns": noise.total(hist), "slots": hist})))
+        line = json.loads(self.compare("--json", self.path("many-a.rec"), self.path("many-b.rec"), status=1))
+        self.assertEqual(line["left_out"], 401 - 64)
+        busy = {c["what"]: c["verdict"] for c in line["comparisons"] if c["row"]["disk"] == "busy"}
+        self.assertEqual({what: busy.get(what) for what in ("average", "p99", "distribution")},
+                         {"average": "worse", "p99": "worse", "distribution": "worse"})
 
     def test_least(self):
         self.assertEqual(self.comparisons("--least", "1000", self.a, self.b)[0]["verdict"], "same")

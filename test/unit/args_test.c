@@ -753,6 +753,24 @@ static void test_recordings(void **state)
 	bad("--replay b --maybe", -EINVAL, "--maybe cannot be used with --replay");
 }
 
+/* A shell reads the recorded command line as it was given. */
+static void test_command_line(void **state)
+{
+	struct error err;
+	struct own own;
+	struct args args;
+	struct line line;
+	char *argv[] = { line.name,    (char *)"-f",	   (char *)"it's $(x)",
+			 (char *)"-F", (char *)"--maybe=", NULL };
+
+	(void)state;
+	split(&line, "");
+	own = (struct own){ 0 };
+	args = (struct args){ .interval_ns = SEC };
+	assert_int_equal(args_parse(&own_spec, &own, 5, argv, &args, &err), 0);
+	assert_string_equal(args.command_line, "iotrace made-up -f 'it'\\''s $(x)' -F --maybe=");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -779,6 +797,7 @@ int main(void)
 		cmocka_unit_test(test_gone_process),
 		cmocka_unit_test(test_thread),
 		cmocka_unit_test(test_recordings),
+		cmocka_unit_test(test_command_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -241,6 +241,14 @@ static void test_summary_of_distances(void **state)
 	add(&forward, 4096, 999900);
 	sums_up(rows, 3, VALUE_DISTANCE,
 		"\nblk_read: <1 % sequential, <1 % within 1 MiB, >99 % random (farther)\n");
+	/* A recording may contain anything. */
+	memset(&forward, 0, sizeof(forward));
+	forward.fine[0] = UINT64_MAX / 2;
+	forward.fine[8] = back.fine[8] = UINT64_MAX - 5;
+	back.count = UINT64_MAX - 5;
+	forward.count = UINT64_MAX;
+	sums_up(rows, 2, VALUE_DISTANCE,
+		"\nblk_read: 50 % sequential, 50 % within 1 MiB, 0 % random (farther)\n");
 }
 
 static void test_summary_of_depths(void **state)
