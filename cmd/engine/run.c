@@ -622,9 +622,12 @@ int run_hold(struct run *run, struct error *err)
  * signal would end a service, to which it may be sent by a name. */
 static int output_now(void *ctx, short events, struct error *err)
 {
-	(void)ctx;
+	const struct run *run = ctx;
+
 	(void)events;
 	(void)err;
+	if (run->signalled)
+		run->signalled(run->signalled_ctx);
 	return RUN_OUTPUT;
 }
 
@@ -648,7 +651,7 @@ int run_begin(struct run *run, const struct args *args, struct error *err)
 	if (args->command)
 		r = child_start(args->command, &before, args->stdout_is_data, &run->child, err);
 	if (!r)
-		r = run_watch_signal(run, SIGUSR1, output_now, NULL, err);
+		r = run_watch_signal(run, SIGUSR1, output_now, run, err);
 	return r < 0 ? r : 0;
 }
 

@@ -46,6 +46,9 @@ struct run {
 	 */
 	int (*hangup)(void *hangup_ctx, struct error *err);
 	void *hangup_ctx;
+	/* SIGUSR1 came, which ends an interval early; NULL, or set like hangup. */
+	void (*signalled)(void *signalled_ctx);
+	void *signalled_ctx;
 	/* COMMAND has begun, or mapped code, and is stopped: child_follow(). */
 	bool (*look)(void *look_ctx, pid_t pid, uint64_t ip, bool mapped);
 	void *look_ctx;

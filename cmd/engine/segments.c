@@ -53,6 +53,15 @@ static const char *parse_name(const char *name, size_t *len, uint64_t *epoch_ns)
 	return rest;
 }
 
+bool segment_is_of(const char *name, const char *stream)
+{
+	uint64_t unused;
+	size_t len;
+	const char *of = parse_name(name, &len, &unused);
+
+	return of && strlen(stream) == len && memcmp(of, stream, len) == 0;
+}
+
 static int compare(const void *a, const void *b)
 {
 	const struct segment_called *x = a, *y = b;
@@ -81,7 +90,7 @@ int segment_names_read(int dir_fd, const char *stream, struct segment_names *out
 		const char *of = parse_name(entry->d_name, &len, &epoch_ns);
 
 		if (!of || strlen(entry->d_name) >= SEGMENTS_NAME_SIZE ||
-		    (stream && (strlen(stream) != len || memcmp(of, stream, len) != 0)))
+		    (stream && !segment_is_of(entry->d_name, stream)))
 			continue;
 		one = NULL;
 		if (out->n < SEGMENTS_MAX)
@@ -202,6 +211,7 @@ static int open_directory(int dir_fd, const char *path, const char *stream, stru
 	int r = segment_names_read(dir_fd, stream, &out->names);
 
 	out->is_directory = true;
+	trigger_file_read(dir_fd, &out->triggers); /* without it there are no triggers */
 	if (r)
 		return error_file(err, r, "open", path);
 	if (out->names.n)
@@ -249,5 +259,6 @@ void segments_close(struct segments *s)
 		fclose(s->files[i]);
 	free(s->files);
 	segment_names_free(&s->names);
+	trigger_events_free(&s->triggers);
 	*s = (struct segments){ NULL };
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "cmd/engine/trigger_file.h"
 #include "core/base/error.h"
 
 /* ---- their names ---- */
@@ -17,6 +18,9 @@
 
 /* "20261128T031200.000Z-top.rec" of a segment of @stream that begins at @epoch_ns. */
 void segment_name(char name[SEGMENTS_NAME_SIZE], uint64_t epoch_ns, const char *stream);
+
+/* Is @name a segment of @stream? */
+bool segment_is_of(const char *name, const char *stream);
 
 struct segment_names {
 	struct segment_called {
@@ -37,6 +41,7 @@ struct segments {
 	struct segment_names names;
 	size_t n;
 	bool is_directory;
+	struct trigger_events triggers; /* of the directory */
 };
 
 /*

@@ -943,6 +943,8 @@ int show_replay(struct show *show)
 	if (!r)
 		r = open_readable(&source, &err);
 	source.first = source.reader;
+	if (show->screen)
+		table_screen_triggers(show->screen, &source.segments.triggers);
 	if (!r)
 		r = begin(show, &source, &err);
 	if (!r)
@@ -951,6 +953,8 @@ int show_replay(struct show *show)
 	if (source.reader != source.first)
 		recording_reader_close(source.reader);
 	recording_reader_close(source.first);
+	if (show->screen)
+		table_screen_triggers(show->screen, NULL);
 	segments_close(&source.segments);
 	closed = close_output(show, &late);
 	if (closed && !r) {

@@ -16,6 +16,7 @@
 #include "cmd/engine/row_details.h"
 #include "cmd/engine/screens.h"
 #include "cmd/engine/tool.h"
+#include "cmd/engine/trigger_file.h"
 #include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/base/parse.h"
@@ -68,6 +69,7 @@ struct table_screen {
 	uint64_t first_ns;	      /* clock_local() of a replay's beginning */
 	uint64_t to_ns; /* a replay goes to this time, clock_local(); 0: it is there */
 	size_t asked;
+	const struct trigger_events *triggers; /* of a replay; NULL: none */
 	struct tool_run *run;
 	uint64_t interval_ns;
 	int stats;		      /* programs are timed while it is open; -1: not timed */
@@ -293,6 +295,11 @@ static bool has_rates(const struct table_screen *s)
 	return false;
 }
 
+static bool is_within(const struct snapshot *interval, uint64_t epoch_ns)
+{
+	return epoch_ns <= interval->end_ns && interval->end_ns - epoch_ns < interval->ns;
+}
+
 static void put_note(struct table_screen *s)
 {
 	size_t sort = s->around.sort;
@@ -321,6 +328,9 @@ static void put_note(struct table_screen *s)
 		add_note(s, " since interval %zu", s->sum_first + 1);
 	if (s->frozen)
 		add_note(s, "  frozen");
+	for (size_t i = 0; s->triggers && i < s->triggers->n; i++)
+		if (is_within(current(s), s->triggers->list[i].epoch_ns))
+			add_note(s, "  trigger %s", s->triggers->list[i].text);
 }
 
 static void put_filters(struct table_screen *s)
@@ -357,6 +367,7 @@ static void put_labels(struct table_screen *s)
 		{ { 'j', 0, "Next" }, !s->live },
 		{ { 'k', 0, "Previous" }, !s->live },
 		{ { '@', 0, "Time" }, !s->live },
+		{ { ']', 0, "Trigger" }, s->triggers && s->triggers->n },
 		{ { ' ', 0, s->steps.every_ns ? "Pause" : "Play" }, !s->live },
 		{ { 'b', 0, "By" }, s->spec->by(s->ctx, 1, columns) > 0 },
 		{ { 'a', 0, s->accumulated ? "Interval" : "Totals" }, true },
@@ -731,6 +742,11 @@ void table_screen_close(struct table_screen *s)
 	free(s);
 }
 
+void table_screen_triggers(struct table_screen *s, const struct trigger_events *triggers)
+{
+	s->triggers = triggers;
+}
+
 void table_screen_set(struct table_screen *s, bool live, uint64_t interval_ns)
 {
 	if (!live)
@@ -807,7 +823,7 @@ static void help(struct table_screen *s)
 	    "a  totals accumulated since the start;  R  the start is now\n"
 	    "Z  freeze;  space  refresh at once;  + -  longer, shorter interval\n"
 	    "In a replay: j k  next, previous interval;  @  go to a time (03:12, +5m)\n"
-	    "    space  play, pause;  + -  slower, faster\n"
+	    "    space  play, pause;  + -  slower, faster;  ] [  next, previous trigger\n"
 	    "Mouse: a heading sorts, a row is selected, then opened. With the Shift key most "
 	    "terminals select text.\n"
 	    "Bars: the last minute, from left to right.\n");
@@ -911,6 +927,28 @@ static void go_to(struct table_screen *s, const char *text)
 		   : *text == '+'		      ? now + moment.ns
 		   : now > moment.ns		      ? now - moment.ns
 						      : 1;
+	s->steps.wanted = !arrive(s);
+}
+
+/* To the next trigger (1), or the previous one (-1), if there is one. */
+static void go_to_trigger(struct table_screen *s, int by)
+{
+	const struct snapshot *shown = s->steps.n ? steps_item(&s->steps, s->steps.at) : &none;
+	const struct trigger_events *all = s->triggers;
+	const struct trigger_event *found = NULL;
+
+	for (size_t i = 0; all && i < all->n; i++) {
+		const struct trigger_event *one = &all->list[i];
+
+		if (by > 0 && one->epoch_ns > shown->end_ns && !found)
+			found = one;
+		if (by < 0 && one->epoch_ns + shown->ns <= shown->end_ns)
+			found = one;
+	}
+	if (!found || !s->steps.n)
+		return;
+	/* the interval that ends then, or later */
+	s->to_ns = clock_local(found->epoch_ns, shown->utc_offset) - 1;
 	s->steps.wanted = !arrive(s);
 }
 
@@ -1061,6 +1099,10 @@ static int on_key(void *screen, int key)
 	case 'k':
 		if (!s->live)
 			steps_key(&s->steps, key);
+		break;
+	case ']':
+	case '[':
+		go_to_trigger(s, key == ']' ? 1 : -1);
 		break;
 	default:
 		ask(s, key);

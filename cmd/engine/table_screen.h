@@ -62,6 +62,7 @@ struct bpf_object;
 struct run;
 struct screen;
 struct tool_run;
+struct trigger_events;
 
 /* 0 or -ENOMEM. */
 int table_screen_open(const struct table_screen_spec *spec, void *ctx, const char *subcommand,
@@ -72,6 +73,9 @@ void table_screen_close(struct table_screen *s);
 
 /* Call before the renderer's begin().  @live: not a replay.  @interval_ns: between two outputs. */
 void table_screen_set(struct table_screen *s, bool live, uint64_t interval_ns);
+
+/* A replay: the triggers that keys go to; NULL: none.  They must live until it is set again. */
+void table_screen_triggers(struct table_screen *s, const struct trigger_events *triggers);
 
 /* Valid as long as the screen. */
 struct renderer *table_screen_renderer(struct table_screen *s);

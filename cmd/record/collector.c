@@ -195,7 +195,7 @@ static bool begin_segment(struct collector *c, uint64_t epoch_ns)
 	const cookie_io_functions_t functions = { .write = write_bytes };
 
 	c->size = c->n = 0;
-	c->hour = epoch_ns / RING_SEGMENT_NS;
+	c->part = epoch_ns / c->segment_ns;
 	c->file = fopencookie(c, "w", functions);
 	if (c->file && !show_recorder(&c->tool->show, c->file, &c->recorder) &&
 	    pass_on(c, true, epoch_ns))
@@ -211,19 +211,19 @@ static int take_interval(void *ctx, struct tool_run *t, struct recording_interva
 	struct collector *c = ctx;
 	const uint64_t begin_ns = in->interval.start_ns;
 
-	(void)t;
 	(void)err;
 	if (!in->text)
 		in->text = "";
 	in->utc_offset = clock_utc_offset(in->interval.end_ns);
 	if (c->recorder &&
-	    (c->hour != begin_ns / RING_SEGMENT_NS || ring_failed(c->ring, c->stream) ||
+	    (c->part != begin_ns / c->segment_ns || ring_failed(c->ring, c->stream) ||
 	     c->size > ring_segment_size(c->ring)))
 		end_segment(c);
 	if (!c->recorder && !begin_segment(c, begin_ns))
-		return 0;
-	if (recorder_interval(c->recorder, in) || !pass_on(c, false, 0))
+		; /* what happened is a trigger all the same */
+	else if (recorder_interval(c->recorder, in) || !pass_on(c, false, 0))
 		drop_segment(c);
+	triggers_interval(c->triggers, t, in);
 	return 0;
 }
 
@@ -238,7 +238,7 @@ static void give_up(void *ctx, struct tool_run *t, const struct error *err)
 }
 
 int collector_attach(struct collector *c, struct run *run, struct ring *ring, size_t stream,
-		     struct error *err)
+		     uint64_t segment_ns, struct triggers *triggers, struct error *err)
 {
 	int r = tool_attach(c->tool, run, err);
 
@@ -246,6 +246,8 @@ int collector_attach(struct collector *c, struct run *run, struct ring *ring, si
 		return r;
 	c->ring = ring;
 	c->stream = stream;
+	c->segment_ns = segment_ns;
+	c->triggers = triggers;
 	c->tool->sink = take_interval;
 	c->tool->failed = give_up;
 	c->tool->sink_ctx = c;

@@ -8,6 +8,7 @@
 
 #include "cmd/engine/tool.h"
 #include "cmd/record/ring.h"
+#include "cmd/record/triggers.h"
 #include "core/base/error.h"
 
 #define RECORD_COLLECTORS 16
@@ -34,12 +35,14 @@ struct collector {
 	struct tool_run *tool; /* NULL: not attached, or given up */
 	struct ring *ring;
 	size_t stream; /* of the ring */
+	uint64_t segment_ns;
+	struct triggers *triggers;
 	/* Of the present segment: */
 	struct recorder *recorder; /* NULL: no segment */
 	FILE *file;		   /* writes to @bytes */
 	char *bytes;		   /* what the ring has not got yet */
 	size_t n, room;
-	uint64_t size, hour;
+	uint64_t size, part; /* which one of @segment_ns */
 	/* Options, in writable memory. */
 	char interval[32], text[COLLECTOR_SIZE], tool_name[64];
 	char *argv[COLLECTOR_WORDS + 4];
@@ -49,9 +52,10 @@ struct collector {
 int collector_open(struct collector *c, const struct collector_words *words, uint64_t interval_ns,
 		   struct error *err);
 
-/* Attaches it to @run; its intervals go to @stream of @ring.  -errno with @err. */
+/* Attaches it to @run; its intervals go to @stream of @ring, in segments of @segment_ns, and to
+ * @triggers.  -errno with @err. */
 int collector_attach(struct collector *c, struct run *run, struct ring *ring, size_t stream,
-		     struct error *err);
+		     uint64_t segment_ns, struct triggers *triggers, struct error *err);
 
 /* Ends its segment, and frees it. */
 void collector_close(struct collector *c);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cmd/engine/segments.h"
+#include "cmd/engine/trigger_file.h"
 #include "core/base/clock.h"
 #include "core/base/parse.h"
 #include "core/base/text.h"
@@ -20,6 +21,13 @@ static int take_size(void *own, const char *arg, struct error *err)
 	return parse_size("--size", arg, LEAST_SIZE, &o->size, err);
 }
 
+static int take_trigger(void *own, const char *arg, struct error *err)
+{
+	OWN *o = own;
+
+	return triggers_add(&o->triggers, arg, err);
+}
+
 static const struct args_option options[] = {
 	{ "dir", 0, "DIR", "the directory of the recordings (" SEGMENTS_DIR ")", ARGS_OUTPUT,
 	  ARGS_FILE(dir) },
@@ -27,6 +35,14 @@ static const struct args_option options[] = {
 	  ARGS_OUTPUT, ARGS_TAKEN(take_size) },
 	{ "keep", 0, "TIME", "recordings that are older than TIME are removed (7d)", ARGS_OUTPUT,
 	  ARGS_SECONDS(keep_ns) },
+	{ "trigger", 0, "WHEN",
+	  "keep every request around the moment WHEN (p99>100ms, psi>30%, error, stuck>5s, signal); "
+	  "may be repeated",
+	  ARGS_OUTPUT, ARGS_TAKEN(take_trigger) },
+	{ "before", 0, "TIME", "from TIME before a trigger (60s)", ARGS_OUTPUT,
+	  ARGS_SECONDS(before_ns) },
+	{ "after", 0, "TIME", "until TIME after a trigger (30s)", ARGS_OUTPUT,
+	  ARGS_SECONDS(after_ns) },
 	{ "interval", 0, "SECS", "one interval every SECS seconds (1)", ARGS_COUNTED,
 	  ARGS_SECONDS(interval_ns) },
 	{ 0 },
@@ -56,9 +72,40 @@ static int take_collector(const char *arg, void *own, struct error *err)
 	return 0;
 }
 
+/* Adds the collector of details, unless one has its name; triggers need other collectors. */
+static int add_detail(OWN *o, struct error *err)
+{
+	bool has = false;
+
+	if (!o->triggers.n)
+		return 0;
+	for (size_t i = 0; i < o->n_collectors; i++) {
+		has |= strcmp(o->collectors[i].name, TRIGGER_DETAIL) == 0;
+		if (strcmp(o->collectors[i].name, RING_RECENT) == 0)
+			return error_set(err, STATUS_USAGE, -EINVAL,
+					 "with --trigger no collector can be called '" RING_RECENT
+					 "'");
+	}
+	if (!has && take_collector(TRIGGER_DETAIL "=slow -m 0", o, err))
+		return -EINVAL;
+	for (size_t k = 0; k < o->triggers.n; k++) {
+		const char *needs = trigger_needs(o->triggers.list[k].kind);
+		bool found = !needs;
+
+		for (size_t i = 0; i < o->n_collectors && !found; i++)
+			found = strcmp(o->collectors[i].tool->name, needs) == 0;
+		if (!found)
+			return error_set(err, STATUS_USAGE, -EINVAL,
+					 "--trigger %s needs the collector %s",
+					 o->triggers.list[k].text, needs);
+	}
+	return 0;
+}
+
 static const struct args_example examples[] = {
 	{ "", "the last week" },
 	{ "--size 200M --keep 1d top slow", "two collectors, a day" },
+	{ "--trigger 'p99>100ms'", "and every request then" },
 	{ "'slow -m 5 -d sda' w='top -d sda'", "options, and a name" },
 	{ 0 },
 };
@@ -85,9 +132,12 @@ int record_options(int argc, char **argv, struct record_options *o, struct error
 	*o = (struct record_options){ .dir = SEGMENTS_DIR,
 				      .size = 1ULL << 30,
 				      .keep_ns = 7 * 86400 * NS_PER_SEC,
-				      .interval_ns = NS_PER_SEC };
+				      .interval_ns = NS_PER_SEC,
+				      .triggers = { .psi_fd = -1 },
+				      .before_ns = 60 * NS_PER_SEC,
+				      .after_ns = 30 * NS_PER_SEC };
 	r = args_parse(&record_args, o, argc, argv, &o->args, err);
 	if (!r && !o->n_collectors)
 		o->n_collectors = collector_defaults(o->collectors);
-	return r;
+	return r || o->args.help ? r : add_detail(o, err);
 }

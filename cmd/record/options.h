@@ -14,6 +14,8 @@ struct record_options {
 	uint64_t interval_ns;
 	struct collector_words collectors[RECORD_COLLECTORS]; /* none: the default ones */
 	size_t n_collectors;
+	struct triggers triggers;
+	uint64_t before_ns, after_ns; /* a trigger, for details */
 };
 
 extern const struct args_spec record_args;

@@ -10,6 +10,7 @@
 #include "cmd/cli/command.h"
 #include "cmd/cli/report.h"
 #include "cmd/engine/run.h"
+#include "cmd/engine/trigger_file.h"
 #include "cmd/record/collector.h"
 #include "cmd/record/options.h"
 #include "cmd/record/ring.h"
@@ -23,8 +24,9 @@ struct record {
 	struct tool_run *running[RECORD_COLLECTORS];
 	size_t n_running;
 	bool started;
-	int trouble;  /* the error that was reported last; 0: none since the last success */
-	bool is_slow; /* the disk, which was reported */
+	bool is_short; /* room for details, which was reported */
+	int trouble;   /* the error that was reported last; 0: none since the last success */
+	bool is_slow;  /* the disk, which was reported */
 	struct run run;
 };
 
@@ -66,9 +68,16 @@ static int look_at_ring(void *ctx, short events, struct error *err)
 			    text_shown(r->o.dir).text, strerror(-code));
 	r->trouble = code ?: r->trouble;
 	if (losses.refused && !r->is_slow)
-		report_line("the disk of %s is too slow: intervals are not recorded",
-			    text_shown(r->o.dir).text);
+		report_line("the disk of %s is too slow: %s are not recorded",
+			    text_shown(r->o.dir).text,
+			    losses.refused == losses.refused_details ? "details" : "intervals");
 	r->is_slow |= losses.refused > 0;
+	if (losses.shortened && !r->is_short)
+		report_line(
+		    "note: the details before a trigger are shorter than --before: they have "
+		    "a quarter of --size at most");
+	r->is_short |= losses.shortened;
+	triggers_poll(&r->o.triggers);
 	return 0;
 }
 
@@ -106,6 +115,51 @@ static int open_collectors(struct record *r, struct error *err)
 	return opened ? 0 : -ENOTSUP;
 }
 
+/* Details are removed in parts of this length. */
+static uint64_t detail_segment(const struct record_options *o)
+{
+	return o->before_ns / 6 ?: 1;
+}
+
+static int attach(struct record *r, struct collector *c, struct error *err)
+{
+	const struct record_options *o = &r->o;
+	const bool detail = o->triggers.n && strcmp(c->words->name, TRIGGER_DETAIL) == 0;
+	const size_t stream =
+	    detail ? ring_stream_detail(r->ring, c->words->name, o->before_ns, o->after_ns)
+		   : ring_stream(r->ring, c->words->name);
+
+	return collector_attach(c, &r->run, r->ring, stream,
+				detail ? detail_segment(o) : RING_SEGMENT_NS, &r->o.triggers, err);
+}
+
+static bool runs(const struct record *r, const char *subcommand)
+{
+	for (size_t i = 0; i < r->n_running; i++)
+		if (strcmp(r->running[i]->tool->name, subcommand) == 0)
+			return true;
+	return false;
+}
+
+static void open_triggers(struct record *r)
+{
+	struct triggers *t = &r->o.triggers;
+
+	triggers_open(t, r->ring, r->o.after_ns);
+	for (size_t i = 0; i < t->n; i++) {
+		const char *needs = trigger_needs(t->list[i].kind);
+
+		if (needs && !runs(r, needs))
+			report_line("note: --trigger %s is not used: %s does not run",
+				    t->list[i].text, needs);
+	}
+}
+
+static void on_signal(void *ctx)
+{
+	triggers_signal(&((struct record *)ctx)->o.triggers);
+}
+
 static int attach_collectors(struct record *r, struct error *err)
 {
 	for (size_t i = 0; i < r->o.n_collectors; i++) {
@@ -113,8 +167,7 @@ static int attach_collectors(struct record *r, struct error *err)
 
 		if (!c->tool)
 			continue;
-		if (!collector_attach(c, &r->run, r->ring, ring_stream(r->ring, c->words->name),
-				      err)) {
+		if (!attach(r, c, err)) {
 			r->running[r->n_running++] = c->tool;
 			continue;
 		}
@@ -140,6 +193,9 @@ static int run(struct record *r)
 		return report_error(&err);
 	r->run.interval_ns = r->o.interval_ns;
 	r->run.stdout_unused = true;
+	r->run.signalled = on_signal;
+	r->run.signalled_ctx = r;
+	open_triggers(r);
 	code = run_watch_timer(&r->run, 1, NS_PER_SEC, look_at_ring, r, &err);
 	if (code < 0)
 		return report_error(&err);
@@ -165,6 +221,7 @@ int record_main(int argc, char **argv)
 			    text_shown(r.o.dir).text);
 		status = STATUS_FAILED;
 	}
+	triggers_close(&r.o.triggers);
 	if (r.run.watchers)
 		run_end(&r.run);
 	return status;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "cmd/engine/segments.h"
+#include "cmd/engine/trigger_file.h"
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "core/base/clock.h"
@@ -28,11 +29,14 @@
 #define LOCK_TRIES	30
 #define LOCK_PAUSE_US	100000
 
-enum kind { PUT_BYTES, BEGIN_SEGMENT };
+#define DETAIL_SHARE	4 /* a quarter */
+#define DETAIL_SEGMENTS 1000
+
+enum kind { PUT_BYTES, BEGIN_SEGMENT, TRIGGER };
 
 struct head {
 	uint32_t kind, stream;
-	uint64_t epoch_ns; /* of BEGIN_SEGMENT */
+	uint64_t epoch_ns; /* of BEGIN_SEGMENT and TRIGGER */
 	size_t size;	   /* of the bytes that follow */
 };
 
@@ -49,6 +53,9 @@ struct ring {
 	uint64_t size, keep_ns;
 	struct stream streams[RING_STREAMS];
 	size_t n_streams;
+	struct stream *detail; /* NULL: none */
+	uint64_t before_ns, after_ns;
+	uint64_t keep_until_ns; /* a trigger keeps details that begin before */
 	pthread_t thread;
 	bool started;
 	/* Under the lock: */
@@ -118,6 +125,17 @@ size_t ring_stream(struct ring *ring, const char *name)
 	return ring->n_streams++;
 }
 
+size_t ring_stream_detail(struct ring *ring, const char *name, uint64_t before_ns,
+			  uint64_t after_ns)
+{
+	const size_t number = ring_stream(ring, name);
+
+	ring->detail = &ring->streams[number];
+	ring->before_ns = before_ns;
+	ring->after_ns = after_ns;
+	return number;
+}
+
 uint64_t ring_segment_size(const struct ring *ring)
 {
 	return ring->size / SEGMENTS / (ring->n_streams ?: 1);
@@ -181,7 +199,78 @@ static bool make_room(struct ring *ring, uint64_t size, bool oldest)
 /* The next segments of all streams have room then. */
 static uint64_t size_to_keep(const struct ring *ring)
 {
-	return ring->size - ring->n_streams * ring_segment_size(ring);
+	return ring->size - ring->n_streams * ring_segment_size(ring) -
+	       (ring->detail ? TRIGGER_FILES_SIZE : 0);
+}
+
+/* Removes recent details that no trigger will keep: the next ones begin before the time that it
+ * keeps.  With @all, all of them.  Details of a clock that was ahead go, too. */
+static void drop_recent(const struct ring *ring, uint64_t now_ns, bool all)
+{
+	struct segment_names names;
+
+	if (segment_names_read(ring->dir_fd, RING_RECENT, &names))
+		return;
+	for (size_t i = 0; i < names.n; i++) {
+		const uint64_t end_ns = i + 1 < names.n ? names.list[i + 1].epoch_ns : now_ns;
+
+		if (all || end_ns + ring->before_ns < now_ns ||
+		    names.list[i].epoch_ns > now_ns + ring->before_ns)
+			unlinkat(ring->dir_fd, names.list[i].name, 0);
+	}
+	segment_names_free(&names);
+}
+
+/* Removes the oldest details until they have their share at most. */
+static void limit_details(struct ring *ring)
+{
+	const uint64_t most = ring->size / DETAIL_SHARE - ring_segment_size(ring);
+	struct segment_names names;
+	uint64_t used = 0;
+	size_t n = 0;
+	struct stat st;
+
+	if (segment_names_read(ring->dir_fd, NULL, &names))
+		return;
+	for (size_t i = names.n; i-- > 0;) {
+		const char *name = names.list[i].name;
+		const bool recent = segment_is_of(name, RING_RECENT);
+
+		if ((!recent && !segment_is_of(name, ring->detail->name)) ||
+		    fstatat(ring->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW))
+			continue;
+		used += (uint64_t)st.st_size;
+		if ((used <= most && ++n <= DETAIL_SEGMENTS) || unlinkat(ring->dir_fd, name, 0))
+			continue;
+		pthread_mutex_lock(&ring->lock);
+		ring->losses.shortened |= recent;
+		pthread_mutex_unlock(&ring->lock);
+	}
+	segment_names_free(&names);
+}
+
+/* Keeps the recent details since ring->before_ns before @epoch_ns. */
+static void keep_recent(struct ring *ring, uint64_t epoch_ns)
+{
+	struct stream *s = ring->detail;
+	struct segment_names names;
+
+	if (ring->keep_until_ns < epoch_ns + ring->after_ns)
+		ring->keep_until_ns = epoch_ns + ring->after_ns;
+	if (segment_names_read(ring->dir_fd, RING_RECENT, &names))
+		return;
+	for (size_t i = 0; i < names.n; i++) {
+		const struct segment_called *one = &names.list[i];
+		char kept[SEGMENTS_NAME_SIZE];
+
+		if (i + 1 < names.n && one[1].epoch_ns + ring->before_ns < epoch_ns)
+			continue;
+		segment_name(kept, one->epoch_ns, s->name);
+		if (!renameat(ring->dir_fd, one->name, ring->dir_fd, kept) &&
+		    strcmp(s->file, one->name) == 0)
+			memcpy(s->file, kept, sizeof(kept));
+	}
+	segment_names_free(&names);
 }
 
 static void end_segment(struct stream *s)
@@ -195,11 +284,18 @@ static void end_segment(struct stream *s)
 
 static void begin_segment(struct ring *ring, struct stream *s, uint64_t epoch_ns)
 {
+	const char *name = s->name;
+
 	end_segment(s);
+	if (s == ring->detail) {
+		drop_recent(ring, epoch_ns, false);
+		limit_details(ring);
+		name = epoch_ns < ring->keep_until_ns ? s->name : RING_RECENT;
+	}
 	make_room(ring, size_to_keep(ring), false);
 	/* Several within a millisecond: gaps of a disk that is full. */
 	for (int i = 0; i < 100 && s->fd < 0; i++, epoch_ns += NS_PER_SEC / 1000) {
-		segment_name(s->file, epoch_ns, s->name);
+		segment_name(s->file, epoch_ns, name);
 		s->fd = openat(ring->dir_fd, s->file,
 			       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (s->fd < 0 && errno != EEXIST)
@@ -231,6 +327,18 @@ static void put_bytes(struct ring *ring, struct stream *s, struct iovec part[2])
 			n -= (ssize_t)of_part;
 		}
 	}
+}
+
+static void take_trigger(struct ring *ring, uint64_t epoch_ns, const char *text)
+{
+	const int r = trigger_file_add(ring->dir_fd, epoch_ns, text);
+
+	if (r) {
+		pthread_mutex_lock(&ring->lock);
+		ring->losses.trouble = r;
+		pthread_mutex_unlock(&ring->lock);
+	}
+	keep_recent(ring, epoch_ns);
 }
 
 /* ---- the bytes in memory ---- */
@@ -265,10 +373,12 @@ static void copy_out(const struct ring *ring, uint64_t at, void *data, size_t si
 static bool put(struct ring *ring, const struct head *head, const void *data)
 {
 	const size_t size = sizeof(*head) + head->size;
+	const bool detail = head->kind != TRIGGER && &ring->streams[head->stream] == ring->detail;
+	const size_t most = detail ? RING_MEMORY / 2 : RING_MEMORY;
 	bool room;
 
 	pthread_mutex_lock(&ring->lock);
-	room = size <= RING_MEMORY - (ring->put - ring->taken);
+	room = size + (ring->put - ring->taken) <= most;
 	if (room) {
 		copy_in(ring, ring->put, head, sizeof(*head));
 		copy_in(ring, ring->put + sizeof(*head), data, head->size);
@@ -276,6 +386,7 @@ static bool put(struct ring *ring, const struct head *head, const void *data)
 		pthread_cond_signal(&ring->more);
 	} else {
 		ring->losses.refused += head->size;
+		ring->losses.refused_details += detail ? head->size : 0;
 	}
 	pthread_mutex_unlock(&ring->lock);
 	return room;
@@ -296,6 +407,13 @@ bool ring_put(struct ring *ring, size_t stream, const void *data, size_t size)
 	const struct head head = { PUT_BYTES, (uint32_t)stream, 0, size };
 
 	return put(ring, &head, data);
+}
+
+bool ring_trigger(struct ring *ring, uint64_t epoch_ns, const char *text)
+{
+	const struct head head = { TRIGGER, 0, epoch_ns, strlen(text) + 1 };
+
+	return put(ring, &head, text);
 }
 
 bool ring_failed(struct ring *ring, size_t stream)
@@ -345,16 +463,26 @@ static void *write_all(void *ctx)
 	while (wait_for_more(ring, &head)) {
 		struct stream *s = &ring->streams[head.stream];
 
-		if (head.kind == BEGIN_SEGMENT)
-			begin_segment(ring, s, head.epoch_ns);
-		parts_of(ring, ring->taken + sizeof(head), head.size, part);
-		put_bytes(ring, s, part);
+		if (head.kind == TRIGGER) {
+			char text[TRIGGER_TEXT_SIZE] = "";
+
+			copy_out(ring, ring->taken + sizeof(head), text,
+				 head.size < sizeof(text) ? head.size : sizeof(text) - 1);
+			take_trigger(ring, head.epoch_ns, text);
+		} else {
+			if (head.kind == BEGIN_SEGMENT)
+				begin_segment(ring, s, head.epoch_ns);
+			parts_of(ring, ring->taken + sizeof(head), head.size, part);
+			put_bytes(ring, s, part);
+		}
 		pthread_mutex_lock(&ring->lock);
 		ring->taken += sizeof(head) + head.size;
 		pthread_mutex_unlock(&ring->lock);
 	}
 	for (size_t i = 0; i < ring->n_streams; i++)
 		end_segment(&ring->streams[i]);
+	if (ring->detail)
+		drop_recent(ring, 0, true);
 	pthread_mutex_lock(&ring->lock);
 	ring->ended = true;
 	pthread_cond_signal(&ring->done);
@@ -366,6 +494,8 @@ int ring_start(struct ring *ring, struct error *err)
 {
 	int r;
 
+	if (ring->detail)
+		limit_details(ring);
 	make_room(ring, size_to_keep(ring), false);
 	r = thread_start(&ring->thread, NULL, STACK_SIZE, write_all, ring);
 	ring->started = !r;

@@ -14,11 +14,16 @@
  * its stream.  A thread of its own writes them, and may wait for a disk that does not answer:
  * meanwhile RING_MEMORY bytes wait in memory.  A stream whose bytes have no room has a gap, and
  * goes on in another segment.
+ *
+ * One stream has details, which are kept only around triggers: its segments are called RING_RECENT,
+ * and removed after a while, unless a trigger renames them.  They have at most a quarter of the
+ * directory and half of the memory, so that other streams do not suffer from them.
  */
 
 #define RING_STREAMS	16
 #define RING_NAME_SIZE	32
 #define RING_MEMORY	(12U << 20)
+#define RING_RECENT	"recent"
 #define RING_SEGMENT_NS (3600 * 1000000000ULL) /* a segment ends with the hour, in UTC */
 
 struct ring;
@@ -33,6 +38,10 @@ int ring_open(const char *dir, uint64_t size, uint64_t keep_ns, struct ring **ou
 /* A stream, to which @name belongs: its number, less than RING_STREAMS. */
 size_t ring_stream(struct ring *ring, const char *name);
 
+/* The same for details: @before_ns is kept before a trigger, @after_ns after it.  Once at most. */
+size_t ring_stream_detail(struct ring *ring, const char *name, uint64_t before_ns,
+			  uint64_t after_ns);
+
 /* Starts the thread: after capabilities were given up, which are a thread's own.  -errno with @err.
  */
 int ring_start(struct ring *ring, struct error *err);
@@ -45,13 +54,19 @@ uint64_t ring_segment_size(const struct ring *ring);
 bool ring_begin(struct ring *ring, size_t stream, uint64_t epoch_ns, const void *data, size_t size);
 bool ring_put(struct ring *ring, size_t stream, const void *data, size_t size);
 
+/* Keeps the details around @epoch_ns, and writes it and @text to the file of triggers
+ * (cmd/engine/trigger_file.h).  Like ring_put(). */
+bool ring_trigger(struct ring *ring, uint64_t epoch_ns, const char *text);
+
 /* Could the stream's segment not be written? Until ring_begin(). */
 bool ring_failed(struct ring *ring, size_t stream);
 
-/* Since the last call: the last write that failed, -errno or 0; the bytes without room. */
+/* Since the last call: the last write that failed, -errno or 0; the bytes without room, and of
+ * these the details; were recent details removed too early, because there is no room? */
 struct ring_losses {
 	int trouble;
-	uint64_t refused;
+	uint64_t refused, refused_details;
+	bool shortened;
 };
 struct ring_losses ring_losses(struct ring *ring);
 

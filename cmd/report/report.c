@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* iotrace report: what several subcommands say of one time. */
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "cmd/cli/command.h"
 #include "cmd/cli/report.h"
 #include "cmd/engine/csv.h"
+#include "cmd/engine/trigger_file.h"
 #include "cmd/report/options.h"
 #include "cmd/report/page.h"
 #include "cmd/engine/part.h"
@@ -388,6 +390,39 @@ static int add_slowest(struct report *r, struct error *err)
 	return add_part(r, "The slowest I/Os", "slow", words, err);
 }
 
+/* ---- triggers ---- */
+
+static int add_triggers(struct report *r, struct error *err)
+{
+	static const char *const no_words[] = { NULL };
+	int dir CLOSE_AT_END = open(r->o.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char at[CLOCK_TEXT_SIZE], line[TRIGGER_TEXT_SIZE + 64], *detail = NULL;
+	struct trigger_events events = { NULL, 0 };
+	size_t n = 0;
+
+	if (dir >= 0) /* not a single file */
+		trigger_file_read(dir, &events);
+	for (size_t i = 0; i < events.n; i++) {
+		const struct trigger_event *event = &events.list[i];
+
+		if (event->epoch_ns < r->now.start_ns || event->epoch_ns > r->now.end_ns)
+			continue;
+		if (!n++)
+			page_heading(&r->page, "Triggers");
+		snprintf(line, sizeof(line), "%s  %s\n",
+			 clock_time(event->epoch_ns, clock_utc_offset(event->epoch_ns), at),
+			 event->text);
+		page_text(&r->page, line);
+	}
+	trigger_events_free(&events);
+	if (n && asprintf(&detail, "%s/" TRIGGER_DETAIL, r->o.dir) < 0)
+		return error_no_memory(err);
+	if (n)
+		page_command(&r->page, "slow", detail, r->from, r->to, no_words);
+	free(detail);
+	return 0;
+}
+
 /* ---- what hung ---- */
 
 #define HUNG 20 /* requests that are shown */
@@ -481,6 +516,8 @@ static int add_all(struct report *r, struct error *err)
 	static const char *const rows[] = { "--sum", "-r", "15", NULL };
 	int code = add_difference(r, err);
 
+	if (!code)
+		code = add_triggers(r, err);
 	if (!code)
 		code = add_part(r, "Who used the disks", "top", rows, err);
 	if (!code)

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from iotest import IOTRACE, MIB, LiveTest, LoopDisk, iotrace, main, run_load
@@ -125,6 +126,30 @@ class TestMidnight(OnScreen):
                                 ("00:00:00", "21 of 51"), ("12:00", "60 of 60"), ("23:59:41", "2 of 60")):
                 screen.keys("@", text, "Enter")
                 screen.wait(f"interval {shown}")
+            self.ends(screen, "q")
+
+
+class TestTriggers(OnScreen):
+    """A replay of a directory goes to its triggers: 60 intervals of a second."""
+    SUBCOMMAND = "top"
+
+    def test_keys(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def stamp(seconds, form):
+                return time.strftime(form, time.gmtime(noise.START // noise.NS + seconds))
+            with open(f"{folder}/{stamp(0, '%Y%m%dT%H%M%S')}.000Z-top.rec", "wb") as file:
+                file.write(noise.recording_of_top(1, ["a.service"]))
+            with open(f"{folder}/triggers", "w", encoding="utf-8") as file:
+                for seconds, what in (-100, "error: before it"), (10, "p99>1ms: 7 ms"), (40, "signal"), (100, "after it"):
+                    file.write(f"{stamp(seconds, '%Y-%m-%dT%H:%M:%S')}.500Z {what}\n")
+            screen = self.screen("--replay", folder, columns=120, rows=40)
+            screen.wait("interval 1 of 1 so far")
+            for key, shown in (("]", "11 of 11 .*trigger p99>1ms: 7 ms"), ("]", "41 of 41 .*trigger signal"),
+                               ("[", "11 of 41 .*trigger p99>1ms"), ("k", "10 of 41"), ("]", "11 of 41"), ("[", "1 of 41")):
+                screen.keys(key)
+                self.assertEqual("trigger" in screen.wait(rf"interval {shown}"), "trigger" in shown or shown == "11 of 41")
+            screen.keys("]", "]")
+            screen.wait("interval 41 of 41")
             self.ends(screen, "q")
 
 
