@@ -23,9 +23,10 @@ struct args {
 	enum format format;
 	bool for_programs; /* the output is for programs: its format is not text */
 	bool verbose;
-	bool show_source; /* --ebpf */
-	bool list_hooks;  /* hidden */
-	bool slots;	  /* hidden: --slots, with --csv: struct renderer */
+	bool show_source;     /* --ebpf */
+	bool list_hooks;      /* hidden */
+	bool slots;	      /* hidden: --slots, with --csv: struct renderer */
+	const char *rerecord; /* hidden: --rerecord=FD[,KEY], a replay: cmd/engine/rerecord.h */
 	bool help;
 	const char *hooks[ARGS_HOOKS + 1]; /* hidden: --hook EVENT=KIND:TARGET */
 	uint32_t map_rows;		   /* hidden: --map-size rows=N, 0: the probe's own size */

@@ -53,6 +53,15 @@ static const char *parse_name(const char *name, size_t *len, uint64_t *epoch_ns)
 	return rest;
 }
 
+void segment_stream(const char *name, char stream[SEGMENTS_NAME_SIZE])
+{
+	uint64_t unused;
+	size_t len = 0;
+	const char *of = parse_name(name, &len, &unused);
+
+	snprintf(stream, SEGMENTS_NAME_SIZE, "%.*s", (int)len, of ?: "");
+}
+
 bool segment_is_of(const char *name, const char *stream)
 {
 	uint64_t unused;

@@ -19,6 +19,9 @@
 /* "20261128T031200.000Z-top.rec" of a segment of @stream that begins at @epoch_ns. */
 void segment_name(char name[SEGMENTS_NAME_SIZE], uint64_t epoch_ns, const char *stream);
 
+/* The stream of the segment @name; "": not a segment. */
+void segment_stream(const char *name, char stream[SEGMENTS_NAME_SIZE]);
+
 /* Is @name a segment of @stream? */
 bool segment_is_of(const char *name, const char *stream);
 

@@ -2,6 +2,7 @@
 #include "cmd/engine/show.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "cmd/cli/command.h"
 #include "cmd/engine/guard.h"
 #include "cmd/engine/narrow.h"
+#include "cmd/engine/rerecord.h"
 #include "cmd/engine/segments.h"
 #include "cmd/cli/report.h"
 #include "cmd/engine/table_screen.h"
@@ -806,6 +808,54 @@ static int next_interval(struct show *show, struct source *source, struct record
 	return what < 0 ? what : 1;
 }
 
+/* ---- a part of a recording as a recording ---- */
+
+/* "FD", "FD,KEY" with 32 digits */
+static int begin_rerecord(struct show *show, struct error *err)
+{
+	struct rerecord *r = show->rerecord;
+	const char *text = show->args->rerecord;
+	int fd = -1;
+	const int n = sscanf(text, "%d,%16" SCNx64 "%16" SCNx64, &fd, &r->key.k[0], &r->key.k[1]);
+
+	r->anonymous = n == 3;
+	if ((n != 1 && n != 3) || is_other(show))
+		return error_set(err, STATUS_USAGE, -EINVAL, "--rerecord %s is not possible",
+				 text_shown(text).text);
+	show->rerecord_to = fdopen(fd, "w");
+	rerecord_about(r, &show->about);
+	if (!show->rerecord_to || show_recorder(show, show->rerecord_to, &show->recorder))
+		return error_set(err, STATUS_FAILED, -errno, "cannot write to descriptor %d: %s",
+				 fd, strerror(errno));
+	return 0;
+}
+
+static int rerecord_one(struct show *show, struct recording_interval *in, struct error *err)
+{
+	int r = rerecord_interval(show->rerecord, show->tables, show->n_tables, in);
+
+	if (!r)
+		r = recorder_interval(show->recorder, in);
+	rerecord_done(show->rerecord);
+	return r ? error_set(err, STATUS_FAILED, r, "cannot write a recording: %s", strerror(-r))
+		 : 0;
+}
+
+/* @r: of the replay. */
+static int end_rerecord(struct show *show, int r, struct error *err)
+{
+	int code = r || !show->recorder ? 0 : recorder_end(show->recorder);
+
+	recorder_close(show->recorder);
+	show->recorder = NULL;
+	if (show->rerecord_to && fclose(show->rerecord_to) && !code)
+		code = -errno;
+	show->rerecord_to = NULL;
+	if (r || !code)
+		return r;
+	return error_set(err, STATUS_FAILED, code, "cannot write a recording: %s", strerror(-code));
+}
+
 /* ---- the replay ---- */
 
 /* A recording of another subcommand. */
@@ -862,6 +912,8 @@ static bool step(const struct show *show, const char *end)
 
 static int show_interval(struct show *show, struct recording_interval *in, struct error *err)
 {
+	if (show->rerecord_to)
+		return rerecord_one(show, in, err);
 	set_dated(show, in);
 	count_events(show, in);
 	return print_output(show, in, err);
@@ -930,6 +982,7 @@ int show_replay(struct show *show)
 	struct shown name = text_shown(show->args->replay);
 	struct error err = { .status = STATUS_OK }, late;
 	struct source source = { .name = name.text };
+	struct rerecord rerecord = { .anonymous = false };
 	int closed, r = segments_open(show->args->replay, show->subcommand, &source.segments, &err);
 
 	if (!r)
@@ -947,8 +1000,12 @@ int show_replay(struct show *show)
 		table_screen_triggers(show->screen, &source.segments.triggers);
 	if (!r)
 		r = begin(show, &source, &err);
+	show->rerecord = &rerecord;
+	if (!r && show->args->rerecord)
+		r = begin_rerecord(show, &err);
 	if (!r)
 		r = replay(show, &source, &err);
+	r = end_rerecord(show, r, &err);
 	narrow_close(source.narrow);
 	if (source.reader != source.first)
 		recording_reader_close(source.reader);

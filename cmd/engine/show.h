@@ -19,6 +19,7 @@
  *   a replay:  show_replay()
  */
 
+struct rerecord;
 struct show;
 struct table_screen_spec;
 
@@ -132,7 +133,9 @@ struct show {
 	struct outfile extra_file; /* view->file */
 	struct outfile file;
 	struct recorder *recorder; /* NULL: not recorded, or no more */
-	bool recorded;		   /* something was counted, and is in the recording */
+	struct rerecord *rerecord; /* a replay with args.rerecord */
+	FILE *rerecord_to;
+	bool recorded; /* something was counted, and is in the recording */
 };
 
 /* The columns of variant @i: tool_view.columns. */

@@ -15,27 +15,33 @@
 #include "core/base/cleanup.h"
 #include "core/base/clock.h"
 
-#define NAME	  "triggers"
+#define NAME	  TRIGGER_FILE
 #define OLD_NAME  "triggers.old"
 #define FILE_SIZE (TRIGGER_FILES_SIZE / 2)
 
 #define MS_NS (NS_PER_SEC / 1000)
 
-int trigger_file_add(int dir_fd, uint64_t epoch_ns, const char *text)
+char *trigger_line(uint64_t epoch_ns, const char *text, char buf[TRIGGER_LINE_SIZE])
 {
 	const time_t seconds = (time_t)(epoch_ns / NS_PER_SEC);
-	int fd CLOSE_AT_END = -1;
-	char line[TRIGGER_TEXT_SIZE + 64], date[32];
-	struct stat st;
 	struct tm tm;
-	ssize_t n;
-	size_t len;
+	char date[32];
 
 	gmtime_r(&seconds, &tm);
 	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm);
-	len =
-	    (size_t)snprintf(line, sizeof(line), "%s.%03uZ %.*s\n", date,
-			     (unsigned int)(epoch_ns / MS_NS % 1000), TRIGGER_TEXT_SIZE - 1, text);
+	snprintf(buf, TRIGGER_LINE_SIZE, "%s.%03uZ %.*s\n", date,
+		 (unsigned int)(epoch_ns / MS_NS % 1000), TRIGGER_TEXT_SIZE - 1, text);
+	return buf;
+}
+
+int trigger_file_add(int dir_fd, uint64_t epoch_ns, const char *text)
+{
+	int fd CLOSE_AT_END = -1;
+	char line[TRIGGER_LINE_SIZE];
+	const size_t len = strlen(trigger_line(epoch_ns, text, line));
+	struct stat st;
+	ssize_t n;
+
 	if (!fstatat(dir_fd, NAME, &st, AT_SYMLINK_NOFOLLOW) &&
 	    st.st_size + (off_t)len > FILE_SIZE && renameat(dir_fd, NAME, dir_fd, OLD_NAME))
 		return -errno;

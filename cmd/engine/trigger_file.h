@@ -23,6 +23,12 @@ struct trigger_events {
 /* All lines of a directory have fewer bytes. */
 #define TRIGGER_FILES_SIZE (128 << 10)
 
+#define TRIGGER_FILE	  "triggers"
+#define TRIGGER_LINE_SIZE (TRIGGER_TEXT_SIZE + 64)
+
+/* Such a line, with its end.  Returns @buf. */
+char *trigger_line(uint64_t epoch_ns, const char *text, char buf[TRIGGER_LINE_SIZE]);
+
 /* Adds a line to the file in directory @dir_fd; the oldest lines make room.  0 or -errno. */
 int trigger_file_add(int dir_fd, uint64_t epoch_ns, const char *text);
 

@@ -23,12 +23,18 @@ static const struct args_option options[] = {
 	{ "end", 0, "TIME", "up to TIME", ARGS_COUNTED, ARGS_TEXT(end) },
 	{ "output", 'o', "FILE", "write a web page to FILE, with everything in it", ARGS_OUTPUT,
 	  ARGS_FILE(output) },
+	{ "bundle", 0, "FILE", "write the recordings of that time to FILE (.tar.gz), for a ticket",
+	  ARGS_OUTPUT, ARGS_FILE(bundle) },
+	{ "anonymous", 0, NULL,
+	  "--bundle without names of files, processes, units, users, the machine", ARGS_OUTPUT,
+	  ARGS_FLAG(anonymous) },
 	{ 0 },
 };
 
 static const struct args_example examples[] = {
 	{ "--at 03:12", "what happened then?" },
 	{ "--begin 03:00 --end 03:30 -o n.html", "a page for a ticket" },
+	{ "--at 03:12 --bundle n.tar.gz", "all data for a ticket" },
 	{ 0 },
 };
 
@@ -92,6 +98,11 @@ int report_options(int argc, char **argv, struct report_options *o, struct error
 	r = args_parse(&report_args, o, argc, argv, &o->args, err);
 	if (r || o->args.help)
 		return r;
+	if (o->bundle && o->output)
+		return error_set(err, STATUS_USAGE, -EINVAL,
+				 "--bundle and -o are mutually exclusive");
+	if (o->anonymous && !o->bundle)
+		return error_set(err, STATUS_USAGE, -EINVAL, "--anonymous requires --bundle");
 	if (o->at && (o->begin || o->end))
 		return error_set(err, STATUS_USAGE, -EINVAL,
 				 "--at and --begin or --end are mutually exclusive");

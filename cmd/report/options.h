@@ -10,7 +10,9 @@ struct report_options {
 	const char *dir;
 	const char *at, *begin, *end; /* NULL: not given */
 	const char *output;	      /* NULL: standard output */
-	char from[64], to[64];	      /* for --begin and --end of a replay; "": its end */
+	const char *bundle;	      /* --bundle; NULL: no */
+	bool anonymous;
+	char from[64], to[64]; /* for --begin and --end of a replay; "": its end */
 };
 
 extern const struct args_spec report_args;

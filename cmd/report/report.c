@@ -13,6 +13,7 @@
 #include "cmd/cli/report.h"
 #include "cmd/engine/csv.h"
 #include "cmd/engine/trigger_file.h"
+#include "cmd/report/bundle.h"
 #include "cmd/report/options.h"
 #include "cmd/report/page.h"
 #include "cmd/engine/part.h"
@@ -540,6 +541,12 @@ int report_main(int argc, char **argv)
 	if (r.o.args.help)
 		return report_stdout();
 	code = find_time(&r, &err);
+	if (!code && r.o.bundle) {
+		code = bundle_write(&(struct bundle){ r.o.bundle, r.o.dir, r.o.anonymous,
+						      r.now.start_ns, r.now.end_ns, r.from, r.to },
+				    &err);
+		return code ? report_error(&err) : 0;
+	}
 	if (!code)
 		code = page_open(&r.page, r.o.output, r.by, r.o.dir, r.now.start_ns, r.now.end_ns,
 				 &err);

@@ -64,6 +64,7 @@ MAY_OPEN = {
     "cmd/engine/segments.c": f"{USER}, or the recordings in a directory that he names: no links, only regular files",
     "cmd/engine/trigger_file.c": "in the directory of recordings: no link, only a regular file",
     "cmd/record/triggers.c": PROC,
+    "cmd/report/bundle.c": f"{USER}: the directory of recordings",
     "cmd/report/report.c": f"{USER}: the directory of recordings",
     "cmd/record/ring.c": "new files, in a directory where only its user may write",
     "cmd/block/syscalls.h": "nothing: the numbers of calls that it times",

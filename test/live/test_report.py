@@ -5,9 +5,13 @@ import html.parser
 import os
 import re
 import shlex
+import signal
+import subprocess
+import tempfile
 import time
 
-from iotest import MIB, Load, LoopDisk, iotrace, main, mounted, run_load
+from iotest import (IOTRACE, MIB, Load, LoopDisk, iotrace, main, mounted, patience, read_text, run_load,
+                    wait_until)
 from test_record_ring import KIB4, RingTest
 
 
@@ -154,6 +158,120 @@ class TestIncident(RingTest):
         self.assertRegex(text, rf"(?m)^backup +{disk.name} +R +1024 +65536 ")
         slowest = text.partition("The slowest I/Os\n")[2]
         self.assertTrue(any(path in slowest for path in files.values()), text)
+
+
+class TestBundle(RingTest):
+    SUBCOMMANDS = "top", "breakdown", "slow", "blame", "stuck"
+    # What may be in a bundle without names, as it is recorded.
+    PLAIN = {"op", "layer", "disk", "flags", "status", "kind", "where", "scheduler"}
+    TEXTS = {"", "-", "?", "(all)", "(itself)", "(alone)", "(idle)", "(other)", "(unknown)", "[block device]", "[unknown]"}
+
+    def setUp(self):
+        super().setUp()
+        self.disk = self.enterContext(LoopDisk(64 * MIB))
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+        with self.record("--trigger", "signal", *(f"{words} -d {self.disk.name}" for words in (
+                "top --by comm,unit,disk", "breakdown -T blk --by disk", "slow -m 0", "blame --by comm", "stuck -m 1000",
+                "detail=slow -m 0"))) as tracer:
+            run_load("read", 300, KIB4, self.disk.path, name="night-job")
+            run_load("write", 100, 2 * KIB4, self.disk.path, name="backup")
+            self.assertTrue(wait_until(lambda: self.of_loads(self.dir) == 400, patience(20)))
+            os.kill(tracer.pid, signal.SIGUSR1)
+            self.assertTrue(wait_until(lambda: os.path.exists(self.dir + "/triggers"), patience(20)))
+            self.assertEqual(tracer.stop().status, 0)
+
+    def of_loads(self, path):
+        return sum(row["comm"] in ("night-job", "backup") for row in self.replay(subcommand="slow", path=path).rows)
+
+    def bundle(self, name, *args):
+        """Where it is unpacked."""
+        path = os.path.join(self.folder, name + ".tar.gz")
+        result = iotrace("report", "--dir", self.dir, "--bundle", path, *args)
+        self.assertEqual((result.status, result.out, result.err), (0, "", ""), result)
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        folder = os.path.join(self.folder, name)
+        os.mkdir(folder)
+        subprocess.run(["tar", "-xzf", path, "-C", folder], check=True)
+        self.assertEqual(sorted(os.listdir(folder)), ["README", "check.txt", "recordings", "uname.txt", "version.txt"])
+        return folder
+
+    def rows(self, subcommand, path, *args):
+        """(times, row) of a replay."""
+        result = iotrace(subcommand, "--replay", path, "--json", *args)
+        self.assertEqual((result.status, result.err), (0, ""), result)
+        return [(line["start"], line["end"], row) for line in result.intervals for row in line["rows"]]
+
+    def test_the_same(self):
+        """It has the rows that the directory has, and its README says how they are read."""
+        folder = self.bundle("whole")
+        for subcommand in self.SUBCOMMANDS:
+            rows = self.rows(subcommand, folder + "/recordings")
+            self.assertEqual(rows, self.rows(subcommand, self.dir))
+            self.assertTrue(rows or subcommand == "stuck", subcommand)
+        self.assertEqual(self.of_loads(folder + "/recordings/detail"), 400)
+        self.assertEqual(read_text(folder + "/recordings/triggers"), read_text(self.dir + "/triggers"))
+        self.assertEqual(read_text(folder + "/uname.txt").split()[:3], list(os.uname()[:3]))
+        self.assertIn(f"iotrace {iotrace('--version').out.split()[1]}\n", read_text(folder + "/version.txt"))
+        self.assertIn("\nbreakdown ", read_text(folder + "/check.txt"))
+        command = re.search("(?m)^iotrace (report .*)", read_text(folder + "/README"))[1]
+        result = subprocess.run([IOTRACE, *shlex.split(command)], cwd=folder, check=True, capture_output=True, text=True)
+        for text in "Triggers", "night-job", "backup":
+            self.assertIn(text, result.stdout)
+
+    def test_part(self):
+        """--begin and --end: the intervals of that time alone."""
+        times = sorted({(start, end) for start, end, _ in self.rows("slow", self.dir)})
+        end = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(int(float(times[0][1])) + 1))
+        folder = self.bundle("part", "--end", end)
+        self.assertEqual(self.rows("slow", folder + "/recordings"), self.rows("slow", self.dir, "--end", end))
+
+    def test_anonymous(self):
+        """Without the names; equal ones are replaced by the same, in all recordings, and nothing else is changed."""
+        folder = self.bundle("anonymous", "--anonymous")
+        names, shown = {}, ""
+        for subcommand in self.SUBCOMMANDS:
+            before, after = self.rows(subcommand, self.dir), self.rows(subcommand, folder + "/recordings")
+            self.assertEqual([line[:2] for line in before], [line[:2] for line in after])
+            for (_, _, old), (_, _, new) in zip(before, after):
+                self.assertEqual(list(old), list(new))
+                for key, value in old.items():
+                    if isinstance(value, str) and key not in self.PLAIN and value not in self.TEXTS:
+                        self.assertRegex(new[key], rf"^{key}-[0-9a-f]{{10}}$")
+                        self.assertEqual(names.setdefault(value, new[key][-10:]), new[key][-10:], value)
+                    else:
+                        self.assertEqual(new[key], value, key)
+            shown += "".join(iotrace(subcommand, "--replay", folder + "/recordings", "-v", *form).out for form in ([], ["--json"]))
+        self.assertLessEqual({"night-job", "backup"}, set(names))
+        self.assertEqual(len(set(names.values())), len(names))
+        for root, _, files in os.walk(folder):
+            for name in files:
+                with open(os.path.join(root, name), "rb") as file:
+                    shown += file.read().decode("latin-1")
+        for name in {*names, os.uname().nodename, self.dir}:
+            if len(name) > 3:  # a shorter one may be a part of a word
+                self.assertFalse(name in shown, name)
+        self.assertNotIn("night-job", names.values())
+        again = self.bundle("again", "--anonymous")
+        self.assertNotEqual(self.rows("slow", again + "/recordings"), self.rows("slow", folder + "/recordings"))
+
+    def test_refused(self):
+        there = os.path.join(self.folder, "there")
+        with open(there, "w", encoding="utf-8") as file:
+            file.write("old")
+        for args, status, what in ((["--anonymous"], 2, "--anonymous requires --bundle"),
+                                   (["--bundle", there, "-o", "x"], 2, "mutually exclusive"),
+                                   (["--bundle", "/no/such/folder/x"], 1, "/no/such/folder/x"),
+                                   (["--bundle", there, "--begin", "2001-01-01", "--end", "2001-01-02"], 2, "in that time")):
+            result = iotrace("report", "--dir", self.dir, *args)
+            self.assertEqual(result.status, status, result)
+            self.assertIn(what, result.err)
+        self.assertEqual(read_text(there), "old")
+        with open(os.path.join(self.dir, self.segments("-top")[0]), "r+b") as file:
+            file.seek(30)
+            file.write(b"?" * 30)
+        result = iotrace("report", "--dir", self.dir, "--bundle", there)
+        self.assertEqual(result.status, 0, result)
+        self.assertIn("note: top is not in the bundle: ", result.err)
 
 
 if __name__ == "__main__":
