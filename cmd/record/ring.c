@@ -277,7 +277,8 @@ static void end_segment(struct stream *s)
 {
 	if (s->fd < 0)
 		return;
-	fsync(s->fd);
+	if (!segment_is_of(s->file, RING_RECENT)) /* which goes soon */
+		fsync(s->fd);
 	close(s->fd);
 	s->fd = -1;
 }

@@ -93,6 +93,12 @@ static void meet(struct triggers *t, struct trigger *trigger, uint64_t epoch_ns,
 	ring_trigger(t->ring, epoch_ns, text);
 }
 
+/* Of `breakdown -T blk`, and of the table of all layers. */
+static bool is_of_block_layer(const char *layer)
+{
+	return strcmp(layer, "blk") == 0 || strcmp(layer, "device") == 0;
+}
+
 static void check_row(struct triggers *t, struct trigger *trigger, const struct schema *schema,
 		      const void *row, uint64_t end_ns)
 {
@@ -104,9 +110,9 @@ static void check_row(struct triggers *t, struct trigger *trigger, const struct 
 	switch (trigger->kind) {
 	case TRIGGER_P99:
 		value = schema_number(schema, row, "p99_ns");
-		if (value > trigger->limit && strcmp(schema_text(schema, row, "layer"), "blk") == 0)
-			snprintf(what, sizeof(what), "%.3f ms, %s of %s", (double)value / 1e6, op,
-				 disk);
+		if (value > trigger->limit && is_of_block_layer(schema_text(schema, row, "layer")))
+			snprintf(what, sizeof(what), "%.3f ms, %s%s%s", (double)value / 1e6, op,
+				 *disk ? " of " : "", disk);
 		break;
 	case TRIGGER_STUCK:
 		value = schema_number(schema, row, "age_ns");
