@@ -9,9 +9,10 @@ import signal
 import subprocess
 import time
 
-from iotest import MIB, Delta, LoopDisk, iotrace, main, patience, read_text, run_load, wait_until
+from iotest import MIB, Delta, LoopDisk, NewLoopDisk, iotrace, main, patience, read_text, run_load, wait_until
 from test_record_ring import KIB4, TOP, RingTest
 from test_stuck import hung_disk
+from test_top_extended import full_tmpfs, sparse_file, write_blocks
 
 
 class TestTriggers(RingTest):
@@ -86,18 +87,21 @@ class TestTriggers(RingTest):
             self.assertEqual(len(self.detail(disk)), 70)
 
     def test_error(self):
-        with LoopDisk(64 * MIB) as disk:
+        """A disk whose backing file has no room: the first write that failed is in the file, all are in the detail."""
+        with full_tmpfs() as folder, NewLoopDisk(backing=sparse_file(folder)) as disk:
             with self.record("--trigger", "error", TOP, self.slow(disk), "detail=" + self.slow(disk)) as tracer:
                 run_load("read", 100, KIB4, disk.path)
-                os.truncate(disk.file, 0)
-                subprocess.run(["dd", f"if={disk.path}", "of=/dev/null", "bs=4096", "skip=3", "count=1", "iflag=direct"],
-                               check=False, stderr=subprocess.DEVNULL)
-                os.truncate(disk.file, 64 * MIB)
+                failed = write_blocks(disk.path, range(512))
                 self.assertTrue(wait_until(self.triggers, patience(20)))
                 tracer.stop()
+            self.assertGreater(failed, 0)
             self.assertEqual(len(self.triggers()), 1)
-            self.assertRegex(self.triggers()[0], rf"Z error: EIO, read of {disk.name}, sector 24$")
-            self.assertEqual([row["status"] for row in self.detail(disk, "dd")], ["EIO"])
+            said = re.search(rf"Z error: (EIO|ENOSPC), write of {disk.name}, sector (\d+)$", self.triggers()[0])
+            self.assertTrue(said, self.triggers())
+            rows = self.replay(subcommand="slow", path=self.dir + "/detail").rows
+            wrong = [row for row in rows if row["disk"] == disk.name and row["status"] != "ok"]
+            self.assertEqual(len(wrong), failed)
+            self.assertEqual((wrong[0]["status"], wrong[0]["sector"]), (said[1], int(said[2])))
             self.assertEqual([row["status"] for row in self.detail(disk)], ["ok"] * 100)
 
     def test_p99(self):
