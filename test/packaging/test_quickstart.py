@@ -22,7 +22,7 @@ CMAKE = """#!/bin/sh
 [ "$1" != --preset ] || : >"build/$2/Testing/Temporary/LastTest.log"
 """
 KERNELS = "the live tests on these in QEMU"
-REST = "ASan and UBSan and for their coverage, %s, and clang's"
+REST = "ASan and UBSan and for their coverage, %s, clang's static"
 
 APT_GET = r"""#!/bin/sh
 echo "apt-get $*" >>"$LOG"
@@ -78,14 +78,14 @@ class TestScopes(unittest.TestCase):
 
     def labels_left(self, argv):
         """The labels whose tests ctest leaves out."""
-        labels = ("unit", "short", "live", "source", "vm", "asan", "coverage", "fuzz", "analyzer")
+        labels = ("unit", "short", "live", "source", "vm", "asan", "coverage", "builds", "fuzz", "analyzer")
         if "-LE" not in argv:
             return set()
         return {label for label in labels if re.search(argv[argv.index("-LE") + 1], label)}
 
     def test_this_machine(self):
         end, argv, built = self.quickstart("test")
-        self.assertEqual(self.labels_left(argv), {"live", "source", "vm", "asan", "coverage", "fuzz", "analyzer"})
+        self.assertEqual(self.labels_left(argv), {"live", "source", "vm", "asan", "coverage", "builds", "fuzz", "analyzer"})
         self.assertEqual(built, ["release"])
         self.assertIn(KERNELS, end)
         self.assertIn("lint, packages", end)
@@ -93,7 +93,7 @@ class TestScopes(unittest.TestCase):
 
     def test_lab(self):
         end, argv, built = self.quickstart("test", "--lab")
-        self.assertEqual(self.labels_left(argv), {"short", "asan", "coverage", "analyzer"})
+        self.assertEqual(self.labels_left(argv), {"short", "asan", "coverage", "builds", "analyzer"})
         self.assertEqual(built, ["release", "fuzz"])
         self.assertNotIn(KERNELS, end)
         self.assertNotIn("lint, packages", end)
