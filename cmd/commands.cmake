@@ -10,6 +10,7 @@ iotrace_command(slow      "slow;slow_fsync" "I/Os that took long, with their fil
 iotrace_command(blame     "slow;blame_held" "whose I/O delayed whose")
 iotrace_command(stuck     "stuck"         "requests and threads that hang now")
 iotrace_command(kvm       "kvm"           "events of KVM and reasons of its exits")
+iotrace_command(uring     "uring"         "what io_uring does with requests")
 iotrace_command(export    ""              "metrics for Prometheus")
 iotrace_command(record    ""              "all of the above, always, in a directory of a fixed size")
 iotrace_command(report    ""              "what iotrace record has recorded of a time, on a page")

@@ -645,6 +645,64 @@ struct virtio_mmio_device {
 	struct virtio_device vdev;
 };
 
+/* io_uring */
+
+struct io_uring_sqe {
+	u8 opcode;
+	u64 user_data;
+};
+
+struct io_uring_cqe {
+	u64 user_data;
+	s32 res;
+	u32 flags;
+};
+
+struct io_uring {
+	u32 head;
+};
+
+struct io_rings {
+	struct io_uring sq, cq;
+};
+
+struct io_submit_link {
+	struct io_kiocb *head;
+};
+
+struct io_submit_state {
+	struct io_submit_link link;
+};
+
+struct io_ring_ctx {
+	unsigned int flags;
+	struct io_rings *rings;
+	u32 *sq_array; /* NULL with IORING_SETUP_NO_SQARRAY */
+	struct io_uring_sqe *sq_sqes;
+	unsigned int cached_sq_head;
+	unsigned int sq_entries;
+	unsigned int cached_cq_tail;
+	unsigned int cq_entries;
+	struct io_submit_state submit_state;
+};
+
+struct io_cqe {
+	u64 user_data;
+};
+
+struct io_kiocb {
+	u8 opcode;
+	unsigned int flags; /* 64 bits since 6.9; the lowest 8 are the flags of the SQE */
+	u64 user_data;	    /* until 5.18 */
+	struct io_cqe cqe;  /* since 5.19 */
+	struct io_ring_ctx *ctx;
+};
+
+/* A read or write: the first bytes of its struct io_kiocb. */
+struct io_rw {
+	u32 len; /* 64 bits in 5.10 */
+};
+
 /* interrupts */
 
 struct irqaction {

@@ -58,6 +58,13 @@ enum seen_event {
 	SEEN_LIMIT, /* of blk-throttle */
 	SEEN_DIRTY,
 	SEEN_TASK, /* fork, free, rename, mkdir of a cgroup: also followed while stopped */
+	SEEN_URING_CREATE,
+	SEEN_URING_SUBMIT,
+	SEEN_URING_FAIL,
+	SEEN_URING_WORK,
+	SEEN_URING_POLL,
+	SEEN_URING_COMPLETE,
+	SEEN_URING_OVERFLOW,
 };
 
 /*

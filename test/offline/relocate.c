@@ -134,10 +134,10 @@ static void relocate_one(struct object *o, const struct relocation *relocation,
 		r = bpf_core_patch_insn("", insn, (int)relocation->insn, &relocation->relo, 0,
 					&res);
 	result->value = res.new_val;
-	/* Poison is a call of a function that there is not. */
+	/* Poison is a call of a function that there is not; a load may get another size. */
 	if (r)
 		result->fate = FATE_FAILED;
-	else if (insn->code != code)
+	else if (insn->code != code && insn->code == (BPF_JMP | BPF_CALL))
 		result->fate = FATE_POISONED;
 	if (r)
 		snprintf(result->why, sizeof(result->why), "%s",

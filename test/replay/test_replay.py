@@ -10,7 +10,7 @@ left the name of, and as two users; 5.10. slow: dd, cat and fstrim on an ext4 on
 slow-fsync: an ext4 whose disk holds up a read and a flush; 6.18. blame-held: readers at a loop device with
 four requests, writers with a limit; 6.18.
 breakdown-distance and -size: load and dd on two loop devices; 6.18. stuck: reads of two
-loop devices that hang; 6.18.
+loop devices that hang; 6.18. uring: test/live/uring; 6.18.
 
     test_replay.py            with IOTRACE naming the binary
     test_replay.py --update   writes what is expected anew: look at it before it is committed
@@ -233,7 +233,8 @@ class Schema(unittest.TestCase):
                     self.assertEqual(set(row) - {"escaped"}, keys | ({"slots"} & set(row)))
                     lines += 1
         self.assertGreater(lines, 100)
-        self.assertLessEqual({"blame", "breakdown", "kvm", "slow", "stack", "stuck", "top", "virtio"}, set(RECORDED.values()))
+        self.assertLessEqual({"blame", "breakdown", "kvm", "slow", "stack", "stuck", "top", "uring", "virtio"},
+                             set(RECORDED.values()))
 
     def test_notices(self):
         """Whatever is left out, or of another type."""
@@ -422,6 +423,7 @@ class Narrowed(unittest.TestCase):
         "slow-stacks": {"-d": "disk", "-p": "pid"},
         "slow-fsync": {"-d": "disk", "-p": "pid", "--cgroup": "cgroup"},
         "stuck": {"-d": "disk"},
+        "uring": {"-p": "pid"},
         "breakdown-blk-by": {"-d": "disk"},
         "breakdown-distance": {"-d": "disk"},
         "stack": {"-d": "disk", "-p": "pid"},
