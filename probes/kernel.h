@@ -692,7 +692,7 @@ struct io_cqe {
 
 struct io_kiocb {
 	u8 opcode;
-	unsigned int flags; /* 64 bits since 6.9; the lowest 8 are the flags of the SQE */
+	unsigned int flags; /* 64 bits in 6.12; the lowest 8 are the flags of the SQE */
 	u64 user_data;	    /* until 5.18 */
 	struct io_cqe cqe;  /* since 5.19 */
 	struct io_ring_ctx *ctx;

@@ -590,8 +590,7 @@ static __always_inline void on_overflow(u64 ring, u64 user_data, s32 res, u32 fl
 RAW_TP_PROGS(create_raw, io_uring_create, SEEN_URING_CREATE, 1,
 	     on_create((s32)ctx[0], (u64)arg, (u32)ctx[4]))
 
-/* 5.10 to 5.16, and the 5.10.y that has 5.15's io_uring (5.10.162): (ring, request, ...); since
- * 6.0 (request, ...). */
+/* 5.10.y with 5.15's io_uring, since 5.10.162: (ring, request, ...); in 6.1 (request, ...). */
 RAW_TP_PROGS(submit_old_raw, io_uring_submit_sqe, SEEN_URING_SUBMIT, 1,
 	     on_submit(arg, direct, false))
 TP_PROGS(submit_sqe, io_uring_submit_sqe, SEEN_URING_SUBMIT, 0, on_submit(arg, direct, false))

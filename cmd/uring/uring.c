@@ -40,8 +40,8 @@ static const struct hook_alt create_alts[] = {
 	{ HOOK_RAW_TP, "io_uring_create", 5, { "create_raw" } },
 };
 
-/* (request) since 6.4, (request, bool) since 6.0, and before that (ring, request, ...); 5.10.y has
- * had the request since 5.10.162. */
+/* (request) by 6.5, (request, bool) in 6.1, and before that (ring, request, ...): KERNEL-NOTES.md.
+ */
 static const struct hook_alt submit_alts[] = {
 	{ HOOK_TP_BTF, "io_uring_submit_req", 1, { "submit_req_btf" } },
 	{ HOOK_RAW_TP, "io_uring_submit_req", 1, { "submit_req_raw" } },
