@@ -433,12 +433,7 @@ struct kioctx_table {
 	struct kioctx *table[];
 };
 
-/* Of io_uring: it begins with its kiocb. */
-struct io_kiocb {
-	struct task_struct *task;   /* until 6.12 */
-	struct io_uring_task *tctx; /* since, b6f58a3f4aa8 */
-};
-
+/* Of io_uring. */
 struct io_uring_task {
 	struct task_struct *task; /* 6.13 */
 };
@@ -690,12 +685,15 @@ struct io_cqe {
 	u64 user_data;
 };
 
+/* Of a read or write it begins with its kiocb. */
 struct io_kiocb {
 	u8 opcode;
 	unsigned int flags; /* 64 bits in 6.12; the lowest 8 are the flags of the SQE */
 	u64 user_data;	    /* until 5.18 */
 	struct io_cqe cqe;  /* since 5.19 */
 	struct io_ring_ctx *ctx;
+	struct task_struct *task;   /* until 6.12 */
+	struct io_uring_task *tctx; /* since, b6f58a3f4aa8 */
 };
 
 /* A read or write: the first bytes of its struct io_kiocb. */
