@@ -14,6 +14,7 @@ struct tar_gz {
 	FILE *stream;
 	uint64_t n; /* bytes so far */
 	int failed; /* -errno */
+	unsigned char out[16384];
 };
 
 /* POSIX.1-1988, ustar */
@@ -39,18 +40,16 @@ struct tar_gz *tar_gz_open(FILE *stream)
 
 static void compress_some(struct tar_gz *tar, const void *data, size_t size, int flush)
 {
-	unsigned char out[16384];
-
 	tar->z.next_in = (unsigned char *)data;
 	tar->z.avail_in = (unsigned int)size;
 	do {
 		size_t n;
 
-		tar->z.next_out = out;
-		tar->z.avail_out = sizeof(out);
+		tar->z.next_out = tar->out;
+		tar->z.avail_out = sizeof(tar->out);
 		deflate(&tar->z, flush);
-		n = sizeof(out) - tar->z.avail_out;
-		if (!tar->failed && fwrite(out, 1, n, tar->stream) != n)
+		n = sizeof(tar->out) - tar->z.avail_out;
+		if (!tar->failed && fwrite(tar->out, 1, n, tar->stream) != n)
 			tar->failed = errno ? -errno : -EIO;
 	} while (!tar->z.avail_out);
 }

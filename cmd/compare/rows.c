@@ -399,6 +399,7 @@ static void free_row(struct compare_row *row)
 /* Labels, and the rows with most requests: *chosen, COMPARE_ROWS of them at most. */
 static size_t choose(struct compare_table *table, struct compare_row ***chosen)
 {
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
 	struct compare_row **list = calloc(table->n + 1, sizeof(*list));
 	size_t n = 0;
 
@@ -438,7 +439,7 @@ int compare_rows_read(struct compare_table *table, const struct compare_options 
 		      struct error *err)
 {
 	struct reading sides[2];
-	struct compare_row **chosen;
+	struct compare_row **busiest;
 	int code = 0;
 	size_t n;
 
@@ -459,15 +460,15 @@ int compare_rows_read(struct compare_table *table, const struct compare_options 
 			return other_keys(err);
 		table->keys = r->keys;
 	}
-	n = choose(table, &chosen);
-	if (!chosen)
+	n = choose(table, &busiest);
+	if (!busiest)
 		return error_no_memory(err);
 	for (size_t side = 0; !code && side < 2 && sides[0].has_slots && sides[1].has_slots; side++)
 		code = read_again(&sides[side], &o->sources[side], err);
 	if (code)
-		free(chosen);
+		free(busiest);
 	else
-		keep_rows(table, chosen, n);
+		keep_rows(table, busiest, n);
 	return code;
 }
 

@@ -1006,6 +1006,7 @@ int show_replay(struct show *show)
 	if (!r)
 		r = replay(show, &source, &err);
 	r = end_rerecord(show, r, &err);
+	show->rerecord = NULL;
 	narrow_close(source.narrow);
 	if (source.reader != source.first)
 		recording_reader_close(source.reader);

@@ -217,7 +217,7 @@ void triggers_poll(struct triggers *t)
 	const uint64_t now = clock_mono_ns();
 	char what[32];
 	double percent;
-	uint64_t us;
+	uint64_t us = 0;
 
 	if (!t->n || t->psi_fd < 0 || now <= t->psi_ns || read_pressure(t, &us))
 		return;

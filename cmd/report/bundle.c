@@ -123,6 +123,7 @@ static bool copy_part(struct packing *p, const char *subcommand, const char *pat
 	struct part part;
 	bool done;
 
+	*why = 0;
 	snprintf(option, sizeof(option), "--rerecord=%d%s%s", fd, *p->key ? "," : "", p->key);
 	if (ftruncate(fd, 0) || lseek(fd, 0, SEEK_SET))
 		return false;
@@ -133,7 +134,6 @@ static bool copy_part(struct packing *p, const char *subcommand, const char *pat
 	setrlimit(RLIMIT_FSIZE, &limit);
 	done = !part_run(subcommand, args, &part, &err) && !part.status;
 	setrlimit(RLIMIT_FSIZE, &before);
-	*why = 0;
 	if (!done && !part.errors)
 		snprintf(why, why_size, "%.300s", err.what);
 	else if (!done && !strstr(part.errors, "is a recording of"))
@@ -147,8 +147,8 @@ static bool copy_part(struct packing *p, const char *subcommand, const char *pat
 static void put_stream(struct packing *p, const char *stream)
 {
 	/* blame shows recordings of slow, too. */
-	static const char *const subcommands[] = { "top",   "breakdown", "slow",   "blame",
-						   "stuck", "stack",	 "virtio", "kvm" };
+	static const char *const subcommands[] = { "top",   "breakdown", "slow", "blame", "stuck",
+						   "stack", "virtio",	 "kvm",	 "uring" };
 	int fd CLOSE_AT_END = memfd_create("iotrace-bundle", MFD_CLOEXEC);
 	char path[PATH_MAX], why[400], name[SEGMENTS_NAME_SIZE], member[100];
 
