@@ -501,7 +501,7 @@ static void report(const struct ring *r, bool first)
 int main(int argc, char **argv)
 {
 	unsigned int n_rings = 1, entries = 16;
-	struct ring *rings[RINGS];
+	static struct ring *rings[RINGS];
 	const char *path = NULL;
 	char *colon;
 	int c;
