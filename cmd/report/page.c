@@ -39,8 +39,12 @@ static void put(struct page *page, const char *text)
 /* Only in a web page. */
 static void tag(struct page *page, const char *text)
 {
-	if (page->path)
-		fputs(text, page->stream);
+	if (!page->path)
+		return;
+	if (page->in_text)
+		fputs("</pre>\n", page->stream);
+	page->in_text = false;
+	fputs(text, page->stream);
 }
 
 int page_open(struct page *page, const char *path, const char *by, const char *dir,
@@ -88,9 +92,10 @@ void page_heading(struct page *page, const char *heading)
 
 void page_text(struct page *page, const char *text)
 {
-	tag(page, "<pre>");
+	if (!page->in_text)
+		tag(page, "<pre>");
+	page->in_text = true;
 	put(page, text);
-	tag(page, "</pre>\n");
 }
 
 void page_lines(struct page *page, char *text, size_t most)
@@ -156,8 +161,8 @@ void page_svg(struct page *page, const char *svg)
 {
 	const char *begin = strstr(svg, "<svg");
 
-	if (page->path && begin)
-		fputs(begin, page->stream);
+	if (begin)
+		tag(page, begin);
 }
 
 int page_end(struct page *page, struct error *err)
