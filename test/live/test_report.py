@@ -140,7 +140,7 @@ class TestIncident(RingTest):
                 database = Load("syncwrite", 1000000, 2 * KIB4, files["wal"], name="database", options=["-s", 5000]).go()
                 self.pause()
                 began = time.time()
-                run_load("read", 1024, 16 * KIB4, files["everything.tar"], name="backup", options=["-q", 32])
+                run_load(*["read", 1024, 16 * KIB4, files["everything.tar"]] * 16, name="backup", options=["-q", 32])
                 ended = time.time()
                 self.pause()
                 database.kill()
@@ -155,7 +155,7 @@ class TestIncident(RingTest):
         self.assertGreater(delay["with"], 0)
         words = text.partition("Who was delayed most, and by whom\n")[2].partition("\n\n")[0]
         self.assertIn(f"database on {disk.name} waited {delay['time_ns'] / 1e6:.2f} ms for backup, ", words)
-        self.assertRegex(text, rf"(?m)^backup +{disk.name} +R +1024 +65536 ")
+        self.assertRegex(text, rf"(?m)^backup +{disk.name} +R +16384 +1048576 ")
         slowest = text.partition("The slowest I/Os\n")[2]
         self.assertTrue(any(path in slowest for path in files.values()), text)
 
