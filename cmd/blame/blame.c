@@ -695,10 +695,10 @@ static int shown_rows(void *ctx, struct render_interval *in, void **own, struct 
 /* A recording has the matrix: it cannot be divided anew. */
 static int check_replay(void *ctx, struct error *err)
 {
-	const struct args *args = &((struct blame *)ctx)->o.args;
+	const struct blame_options *o = &((struct blame *)ctx)->o;
 
-	if (!args_given(args, BLAME_KEY_BY) && !args_given(args, BLAME_KEY_WEIGHT))
-		return 0;
+	if (!args_given(&o->args, BLAME_KEY_BY) && !args_given(&o->args, BLAME_KEY_WEIGHT))
+		return blame_check_held(o, err);
 	error_set(err, STATUS_USAGE, -EINVAL, "--by and --weight cannot change in a replay");
 	error_hint(err, "a recording of `iotrace slow -m 0` can be divided in any way");
 	return -EINVAL;

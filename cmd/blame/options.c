@@ -50,7 +50,7 @@ const struct args_spec blame_args = {
 	.counts_all = true,
 };
 
-static int check_held(const struct blame_options *o, struct error *err)
+int blame_check_held(const struct blame_options *o, struct error *err)
 {
 	const char *other = args_given(&o->args, BLAME_KEY_WEIGHT) ? "--weight"
 			    : keys_of_file(o->by)		   ? "--by file or dir"
@@ -74,6 +74,6 @@ int blame_options(int argc, char **argv, struct blame_options *o, struct error *
 	if (o->held && !args_given(&o->args, BLAME_KEY_BY))
 		o->by = KEY_UNIT + 1;
 	if (!r)
-		r = check_held(o, err);
+		r = blame_check_held(o, err);
 	return r ? r : blk_check_options(&o->filters, &o->args, err);
 }

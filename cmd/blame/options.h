@@ -27,4 +27,7 @@ extern const struct args_spec blame_args;
 /* Parses @argv.  -errno with @err filled. */
 int blame_options(int argc, char **argv, struct blame_options *o, struct error *err);
 
+/* -EINVAL with @err: an option does not go with --held, which a recording may have. */
+int blame_check_held(const struct blame_options *o, struct error *err);
+
 #endif

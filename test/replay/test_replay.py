@@ -1122,6 +1122,12 @@ class Crafted(unittest.TestCase):
         status, out, err = self.shown("kvm-processes", keys=[(b"bb", b"20000"), (b"q", b"PID")])
         self.assertEqual((status, err), (0, ""))
 
+    def test_no_screen(self):
+        """The screen is of blame's other rows."""
+        argv = [IOTRACE, "blame", "--replay", path_of("blame-held.rec"), "--screen"]
+        status, _, err = self.on_screen(argv, [(b"q", b"DISK")], drop_privileges)
+        self.assertEqual((status, err), (2, "iotrace: --screen does not go with --held\n"))
+
 
 class Confined(unittest.TestCase):
     """A process that shows another user's recording is confined, whoever runs it."""
