@@ -804,7 +804,9 @@ static const struct table_screen_spec screen = {
 
 static int narrowed(void *ctx, void *rows, size_t n, bool joined)
 {
-	if (joined && !((const struct blame *)ctx)->o.held)
+	if (joined && ((const struct blame *)ctx)->o.held)
+		held_rows_average(rows, n);
+	else if (joined)
 		blame_rows_arrange(rows, n);
 	return 0;
 }

@@ -225,6 +225,12 @@ static int compare(const void *a, const void *b)
 	return r ? r : strcmp(x->kind, y->kind);
 }
 
+void held_rows_average(struct held_row *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		rows[i].avg_ns = rows[i].timed ? rows[i].total_ns / rows[i].timed : 0;
+}
+
 int held_rows_make(struct held_rows *rows)
 {
 	rows->rows = calloc(rows->n_entries + 1, sizeof(*rows->rows));
@@ -236,12 +242,12 @@ int held_rows_make(struct held_rows *rows)
 		hist_raise_max(&e->hist);
 		e->row.timed = e->hist.count;
 		e->row.total_ns = e->hist.total;
-		e->row.avg_ns = e->hist.count ? e->hist.total / e->hist.count : 0;
 		e->row.p99_ns = hist_percentile(&e->hist, 990);
 		e->row.max_ns = e->hist.max;
 		rows->rows[i] = e->row;
 	}
 	rows->n = rows->n_entries;
+	held_rows_average(rows->rows, rows->n);
 	qsort(rows->rows, rows->n, sizeof(*rows->rows), compare);
 	return 0;
 }

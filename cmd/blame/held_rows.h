@@ -58,6 +58,9 @@ int held_rows_add(void *ctx, const void *key, const void *value);
 /* Makes rows->rows, by disk, most time first. 0 or -ENOMEM. */
 int held_rows_make(struct held_rows *rows);
 
+/* The averages of rows whose counts were added up. */
+void held_rows_average(struct held_row *rows, size_t n);
+
 /* Call after the rows were shown. */
 void held_rows_clear(struct held_rows *rows);
 void held_rows_free(struct held_rows *rows);

@@ -535,6 +535,13 @@ class Narrowed(unittest.TestCase):
                                          self.sums(columns, of, labels))
                         self.assertEqual(len(rows), len(self.sums(columns, rows, labels)))
 
+    def test_sum_average(self):
+        """blame --held: an average is not one of the interval's."""
+        _, ((_, _, rows),) = self.shown("blame-held", "--sum")
+        self.assertEqual(len(rows), 5)
+        for row in rows:
+            self.assertEqual(row["avg_ns"], row["total_ns"] // max(row["timed"], 1), row)
+
     def test_by_and_rows(self):
         """Rows are chosen before they are added up, also by columns that are not shown then."""
         columns, got = self.shown("top", "--by", "comm", "-d", "vdb", "-p", "163")
