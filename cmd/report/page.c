@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/text.h"
 
 static const char style[] =
     "body{font:15px/1.45 system-ui,sans-serif;max-width:76em;margin:1.5em auto;padding:0 1em;"
@@ -14,26 +15,33 @@ static const char style[] =
     "code{font:12px ui-monospace,monospace;color:#555}.note{color:#8a4b00}"
     "svg{max-width:100%;height:auto}@media print{pre{white-space:pre-wrap;background:none}}";
 
-static void put_html(struct page *page, const char *text)
+static void put_character(struct page *page, const char *text, size_t len)
 {
-	for (; *text; text++) {
-		if (*text == '&')
-			fputs("&amp;", page->stream);
-		else if (*text == '<')
-			fputs("&lt;", page->stream);
-		else if (*text == '>')
-			fputs("&gt;", page->stream);
-		else
-			fputc(*text, page->stream);
-	}
+	if (page->path && *text == '&')
+		fputs("&amp;", page->stream);
+	else if (page->path && *text == '<')
+		fputs("&lt;", page->stream);
+	else if (page->path && *text == '>')
+		fputs("&gt;", page->stream);
+	else
+		fwrite(text, 1, len, page->stream);
 }
 
+/* Names of CSV may have control characters: bytes as "\\xNN". */
 static void put(struct page *page, const char *text)
 {
-	if (page->path)
-		put_html(page, text);
-	else
-		fputs(text, page->stream);
+	uint32_t code;
+	size_t len;
+
+	for (; *text; text += len) {
+		len = utf8_decode(text, &code);
+		if (*text == '\n' || (len && !unicode_is_control(code))) {
+			put_character(page, text, len);
+			continue;
+		}
+		fprintf(page->stream, "\\x%02x", (unsigned char)*text);
+		len = 1;
+	}
 }
 
 /* Only in a web page. */

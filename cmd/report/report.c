@@ -124,6 +124,16 @@ static int add_part(struct report *r, const char *heading, const char *subcomman
 
 /* ---- the time, and the figures of breakdown ---- */
 
+/* A name that begins with a minus sign ("-.slice") is "\\x2d..." in CSV. */
+static void read_name(const struct csv *csv, const char *column, char *to, size_t size)
+{
+	static const char minus[] = "\\x2d";
+	const char *text = csv_text(csv, column);
+	const bool begins = strncmp(text, minus, strlen(minus)) == 0;
+
+	snprintf(to, size, "%s%s", begins ? "-" : "", text + (begins ? strlen(minus) : 0));
+}
+
 /* A text of CSV. */
 static void read_period(char *text, struct period *to)
 {
@@ -325,9 +335,9 @@ static int add_delays(struct report *r, struct error *err)
 				     .with_p50_ns = csv_number(&csv, "with_p50_ns"),
 				     .without = csv_number(&csv, "without"),
 				     .without_p50_ns = csv_number(&csv, "without_p50_ns") };
-		snprintf(d->disk, sizeof(d->disk), "%s", csv_text(&csv, "disk"));
-		snprintf(d->victim, sizeof(d->victim), "%s", csv_text(&csv, "victim"));
-		snprintf(d->culprit, sizeof(d->culprit), "%s", csv_text(&csv, "culprit"));
+		read_name(&csv, "disk", d->disk, sizeof(d->disk));
+		read_name(&csv, "victim", d->victim, sizeof(d->victim));
+		read_name(&csv, "culprit", d->culprit, sizeof(d->culprit));
 	}
 	part_free(&part);
 	if (n) {
@@ -445,8 +455,8 @@ static size_t add_hung(struct hung known[HUNG], size_t n, const struct csv *csv)
 	snprintf(row.disk, sizeof(row.disk), "%s", csv_text(csv, "disk"));
 	snprintf(row.op, sizeof(row.op), "%s", csv_text(csv, "op"));
 	snprintf(row.where, sizeof(row.where), "%s", csv_text(csv, "where"));
-	snprintf(row.comm, sizeof(row.comm), "%s", csv_text(csv, "comm"));
-	snprintf(row.file, sizeof(row.file), "%s", csv_text(csv, "file"));
+	read_name(csv, "comm", row.comm, sizeof(row.comm));
+	read_name(csv, "file", row.file, sizeof(row.file));
 	while (i < n && (known[i].sector != row.sector || strcmp(known[i].disk, row.disk) != 0 ||
 			 strcmp(known[i].op, row.op) != 0 || row.age_ns < known[i].age_ns))
 		i++;

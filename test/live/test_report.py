@@ -11,7 +11,7 @@ import tempfile
 import time
 
 from iotest import (IOTRACE, MIB, Load, LoopDisk, iotrace, main, mounted, patience, read_text, run_load,
-                    wait_until)
+                    run_loads, wait_until)
 from test_record_ring import KIB4, RingTest
 
 
@@ -158,6 +158,25 @@ class TestIncident(RingTest):
         self.assertRegex(text, rf"(?m)^backup +{disk.name} +R +16384 +1048576 ")
         slowest = text.partition("The slowest I/Os\n")[2]
         self.assertTrue(any(path in slowest for path in files.values()), text)
+
+    def test_names(self):
+        """Names with control characters, and one that begins as a formula."""
+        names = {"-\x1b[31m<b>": r"-\x1b[31m<b>", "victim": "victim"}
+        with LoopDisk(64 * MIB) as disk:
+            with self.record(f"blame --by comm -d {disk.name}", f"breakdown -T blk --by disk -d {disk.name}") as tracer:
+                run_loads(*(Load("read", 20000, KIB4, disk.path, name=name, options=["-r", "-q", 16]) for name in names))
+                self.pause()
+                self.assertEqual(tracer.stop().status, 0)
+        text = iotrace("report", "--dir", self.dir).out
+        self.assertNotIn("\x1b", text)
+        words = text.partition("Who was delayed most, and by whom\n")[2].partition("\n\n")[0]
+        for name in names.values():
+            self.assertRegex(words, rf"(?m)^{re.escape(name)} on {disk.name} waited ")
+        path = os.path.join(os.path.dirname(self.dir), "report.html")
+        self.assertEqual(iotrace("report", "--dir", self.dir, "-o", path).status, 0)
+        html = read_text(path)
+        self.assertNotIn("\x1b", html)
+        self.assertIn(r"-\x1b[31m&lt;b&gt; on ", html)
 
 
 class TestBundle(RingTest):
