@@ -23,8 +23,8 @@ int page_open(struct page *page, const char *path, const char *by, const char *d
 	      uint64_t start_ns, uint64_t end_ns, struct error *err);
 
 void page_heading(struct page *page, const char *heading);
-/* Lines of text, as they are, below those of the call before; of page_lines() at most @most, unless
- * it is a web page. */
+/* Lines of text, as they are, below the lines of the call before; of page_lines() at most @most,
+ * unless it is a web page. */
 void page_text(struct page *page, const char *text);
 void page_lines(struct page *page, char *text, size_t most);
 /* How to get the same again. */

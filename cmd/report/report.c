@@ -302,9 +302,8 @@ static void put_delay(struct page *page, const struct delay *d)
 			 100 * d->time_ns / (d->victim_ns ?: 1));
 
 	if (d->with && d->without)
-		snprintf(line + n, sizeof(line) - (size_t)n,
-			 "; P50 %.2f ms beside it, %.2f without", d->with_p50_ns / 1e6,
-			 d->without_p50_ns / 1e6);
+		snprintf(line + n, sizeof(line) - (size_t)n, "; P50 %.2f ms with it, %.2f without",
+			 d->with_p50_ns / 1e6, d->without_p50_ns / 1e6);
 	page_text(page, line);
 	page_text(page, "\n");
 }
