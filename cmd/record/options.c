@@ -77,15 +77,15 @@ static int add_detail(OWN *o, struct error *err)
 {
 	bool has = false;
 
-	if (!o->triggers.n)
-		return 0;
 	for (size_t i = 0; i < o->n_collectors; i++) {
 		has |= strcmp(o->collectors[i].name, TRIGGER_DETAIL) == 0;
 		if (strcmp(o->collectors[i].name, RING_RECENT) == 0)
 			return error_set(err, STATUS_USAGE, -EINVAL,
-					 "with --trigger no collector can be called '" RING_RECENT
-					 "'");
+					 "no collector can be called '" RING_RECENT
+					 "': --trigger calls details so");
 	}
+	if (!o->triggers.n)
+		return 0;
 	if (!has && take_collector(TRIGGER_DETAIL "=slow -m 0", o, err))
 		return -EINVAL;
 	for (size_t k = 0; k < o->triggers.n; k++) {

@@ -24,9 +24,11 @@ struct record {
 	struct tool_run *running[RECORD_COLLECTORS];
 	size_t n_running;
 	bool started;
-	bool is_short; /* room for details, which was reported */
-	int trouble;   /* the error that was reported last; 0: none since the last success */
-	bool is_slow;  /* the disk, which was reported */
+	bool is_short;	 /* room for details, which was reported */
+	int trouble;	 /* the error that was reported last; 0: none since the last success */
+	bool is_slow;	 /* the disk, which was reported */
+	bool is_large;	 /* an interval, which was reported */
+	bool no_trigger; /* in the file of triggers, which was reported */
 	struct run run;
 };
 
@@ -67,11 +69,20 @@ static int look_at_ring(void *ctx, short events, struct error *err)
 		report_line("cannot write to %s: %s: nothing is recorded until it works again",
 			    text_shown(r->o.dir).text, strerror(-code));
 	r->trouble = code ?: r->trouble;
-	if (losses.refused && !r->is_slow)
+	if (losses.no_trigger && !r->no_trigger)
+		report_line("note: a trigger is not in the file of triggers of %s: %s",
+			    text_shown(r->o.dir).text, strerror(-losses.no_trigger));
+	r->no_trigger |= losses.no_trigger != 0;
+	if (losses.too_large && !r->is_large)
+		report_line("an interval of more than %u MiB is not recorded: give a shorter "
+			    "--interval, or details of fewer disks (detail='slow -m 0 -d DISK')",
+			    RING_MEMORY >> 20);
+	r->is_large |= losses.too_large;
+	if (losses.refused && !losses.too_large && !r->is_slow)
 		report_line("the disk of %s is too slow: %s are not recorded",
 			    text_shown(r->o.dir).text,
 			    losses.refused == losses.refused_details ? "details" : "intervals");
-	r->is_slow |= losses.refused > 0;
+	r->is_slow |= losses.refused && !losses.too_large;
 	if (losses.shortened && !r->is_short)
 		report_line(
 		    "note: the details before a trigger are shorter than --before: they have "

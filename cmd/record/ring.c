@@ -332,11 +332,13 @@ static void put_bytes(struct ring *ring, struct stream *s, struct iovec part[2])
 
 static void take_trigger(struct ring *ring, uint64_t epoch_ns, const char *text)
 {
-	const int r = trigger_file_add(ring->dir_fd, epoch_ns, text);
+	int r = trigger_file_add(ring->dir_fd, epoch_ns, text);
 
+	if (r == -ENOSPC && make_room(ring, size_to_keep(ring), true))
+		r = trigger_file_add(ring->dir_fd, epoch_ns, text);
 	if (r) {
 		pthread_mutex_lock(&ring->lock);
-		ring->losses.trouble = r;
+		ring->losses.no_trigger = r;
 		pthread_mutex_unlock(&ring->lock);
 	}
 	keep_recent(ring, epoch_ns);
@@ -375,11 +377,13 @@ static bool put(struct ring *ring, const struct head *head, const void *data)
 {
 	const size_t size = sizeof(*head) + head->size;
 	const bool detail = head->kind != TRIGGER && &ring->streams[head->stream] == ring->detail;
-	const size_t most = detail ? RING_MEMORY / 2 : RING_MEMORY;
+	size_t waiting, most;
 	bool room;
 
 	pthread_mutex_lock(&ring->lock);
-	room = size + (ring->put - ring->taken) <= most;
+	waiting = ring->put - ring->taken;
+	most = detail && waiting ? RING_MEMORY / 2 : RING_MEMORY;
+	room = size + waiting <= most;
 	if (room) {
 		copy_in(ring, ring->put, head, sizeof(*head));
 		copy_in(ring, ring->put + sizeof(*head), data, head->size);
@@ -388,6 +392,7 @@ static bool put(struct ring *ring, const struct head *head, const void *data)
 	} else {
 		ring->losses.refused += head->size;
 		ring->losses.refused_details += detail ? head->size : 0;
+		ring->losses.too_large |= size > RING_MEMORY;
 	}
 	pthread_mutex_unlock(&ring->lock);
 	return room;

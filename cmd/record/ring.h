@@ -61,12 +61,14 @@ bool ring_trigger(struct ring *ring, uint64_t epoch_ns, const char *text);
 /* Could the stream's segment not be written? Until ring_begin(). */
 bool ring_failed(struct ring *ring, size_t stream);
 
-/* Since the last call: the last write that failed, -errno or 0; the bytes without room, and of
- * these the details; were recent details removed too early, because there is no room? */
+/* Since the last call. */
 struct ring_losses {
-	int trouble;
-	uint64_t refused, refused_details;
-	bool shortened;
+	int trouble;		  /* the last write that failed, -errno or 0 */
+	int no_trigger;		  /* the same of the file of triggers */
+	uint64_t refused;	  /* bytes without room */
+	uint64_t refused_details; /* of them details */
+	bool too_large;		  /* some had more bytes than RING_MEMORY */
+	bool shortened;		  /* recent details were removed too early, for want of room */
 };
 struct ring_losses ring_losses(struct ring *ring);
 

@@ -59,6 +59,22 @@ class TestTriggers(RingTest):
             self.assertRegex(report.out, r"\nTriggers\n\d\d:\d\d:\d\d  signal\niotrace slow --replay \S+/detail --begin ")
             self.assertEqual(self.segments("-recent"), [])
 
+    def test_no_file_of_triggers(self):
+        """It cannot be written: that is said, and the details are kept."""
+        with LoopDisk(64 * MIB) as disk:
+            with self.record("--trigger", "signal", TOP, "detail=" + self.slow(disk)) as tracer:
+                os.mkdir(os.path.join(self.dir, "triggers"))
+                run_load("read", 30, KIB4, disk.path)
+                self.assertTrue(wait_until(lambda: self.segments("-recent"), patience(20)))
+                os.kill(tracer.pid, signal.SIGUSR1)
+                self.assertTrue(wait_until(lambda: len(self.detail(disk)) == 30, patience(20)))
+                self.pause()
+                result = tracer.stop()
+            self.assertEqual(result.status, 0, result)
+            self.assertIn(f"note: a trigger is not in the file of triggers of {self.dir}: ", result.err)
+            self.assertNotIn("nothing is recorded", result.err)
+            self.assertEqual(len(self.detail(disk)), 30)
+
     def test_nothing_without(self):
         with LoopDisk(64 * MIB) as disk:
             with self.record("--trigger", "signal", "--trigger", "error", TOP, self.slow(disk), "detail=" + self.slow(disk)) as tracer:
@@ -237,7 +253,8 @@ class TestTriggers(RingTest):
                            (["--trigger", "signal"] * 9, "more than 8 triggers"),
                            (["--trigger", "stuck>1s", "top"], "--trigger stuck>1s needs the collector stuck"),
                            (["--trigger", "p99>1s", "top"], "needs the collector breakdown"),
-                           (["--trigger", "signal", "recent=top"], "can be called 'recent'")):
+                           (["--trigger", "signal", "recent=top"], "can be called 'recent'"),
+                           (["recent=top"], "can be called 'recent'")):
             with self.subTest(args=args):
                 result = iotrace("record", "--dir", self.dir, *args)
                 self.assertEqual(result.status, 2, result)
