@@ -60,7 +60,7 @@ class TestTriggers(RingTest):
             self.assertEqual(self.segments("-recent"), [])
 
     def test_no_file_of_triggers(self):
-        """It cannot be written: that is said, and the details are kept."""
+        """It cannot be written: a note reports it, and the details are kept."""
         with LoopDisk(64 * MIB) as disk:
             with self.record("--trigger", "signal", TOP, "detail=" + self.slow(disk)) as tracer:
                 os.mkdir(os.path.join(self.dir, "triggers"))
