@@ -217,21 +217,6 @@ static void add_early(struct blame *b, const struct slow_record *r, struct unnam
 	u->io.device = r->end_ns - b->early.begin_ns;
 }
 
-static const char *file_of(struct blame *b, const struct slow_record *r)
-{
-	const struct file_record file = {
-		.kind = r->file,
-		.path_flags = r->path_flags,
-		.dev = r->file_dev,
-		.inode = r->inode,
-		.magic = r->magic,
-		.path = r->path,
-		.path_bytes = r->path_bytes,
-	};
-
-	return files_text(&b->files, &file, b->mounts, b->run->disks);
-}
-
 static int add_full(struct blame *b, const struct slow_record *r)
 {
 	struct unnamed u = {
@@ -247,7 +232,7 @@ static int add_full(struct blame *b, const struct slow_record *r)
 	struct blk_owner *owner = ARRAY_ADD(b->extra, b->n_extra);
 
 	if (b->mounts)
-		u.file = file_of(b, r);
+		u.file = files_of_record(&b->files, r, b->mounts, b->run->disks);
 	if (!owner || (b->mounts && !u.file))
 		return -ENOMEM;
 	*owner = (struct blk_owner){

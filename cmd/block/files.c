@@ -196,6 +196,22 @@ const char *files_text(struct text_set *texts, const struct file_record *r, stru
 	return text_keep(texts, text);
 }
 
+const char *files_of_record(struct text_set *texts, const struct slow_record *r,
+			    struct mounts *mounts, struct disks *disks)
+{
+	const struct file_record file = {
+		.kind = r->file,
+		.path_flags = r->path_flags,
+		.dev = r->file_dev,
+		.inode = r->inode,
+		.magic = r->magic,
+		.path = r->path,
+		.path_bytes = r->path_bytes,
+	};
+
+	return files_text(texts, &file, mounts, disks);
+}
+
 const char *files_dir(const char *file, unsigned int depth, char buf[FILES_DIR_SIZE])
 {
 	const char *slash = strchr(file, '/'), *end = strrchr(file, '/'), *next = slash;

@@ -9,6 +9,7 @@
 #include "core/naming/disks.h"
 #include "core/naming/mounts.h"
 #include "probes/bio_file.h"
+#include "probes/slow.h"
 
 /* Sets the options of probes/bio_file.bpf.h in @object: which functions of the kernel end a bio.
  * Where their addresses are hidden, a note says so.  0 or -errno. */
@@ -27,6 +28,10 @@ struct file_record {
 /* The path of @file, or in [brackets] why it has none; in @texts.  NULL without memory. */
 const char *files_text(struct text_set *texts, const struct file_record *file,
 		       struct mounts *mounts, struct disks *disks);
+
+/* The same of the file of an I/O that the programs of slow recorded. */
+const char *files_of_record(struct text_set *texts, const struct slow_record *record,
+			    struct mounts *mounts, struct disks *disks);
 
 #define FILES_DIR_SIZE 4096
 

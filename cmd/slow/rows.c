@@ -533,22 +533,6 @@ static const char *user_text(const struct slow_tables *t, const struct slow_reco
 	return r->known ? users_name(t->users, r->uid) : KEYS_UNKNOWN;
 }
 
-static const char *file_text(struct text_set *texts, const struct slow_record *r,
-			     const struct slow_tables *t)
-{
-	const struct file_record file = {
-		.kind = r->file,
-		.path_flags = r->path_flags,
-		.dev = r->file_dev,
-		.inode = r->inode,
-		.magic = r->magic,
-		.path = r->path,
-		.path_bytes = r->path_bytes,
-	};
-
-	return files_text(texts, &file, t->mounts, t->disks);
-}
-
 /* ---- rows ---- */
 
 static struct names name(struct slow_rows *rows, const struct slow_record *r,
@@ -597,7 +581,7 @@ static int make_row(struct slow_rows *rows, const struct slow_pending *p,
 		.letter = (unsigned char)blk_op_letter(r->op),
 		.flags = flags_text(rows, r->flags),
 		.status = status_text(&rows->texts, r->error),
-		.file = file_text(&rows->texts, r, t),
+		.file = files_of_record(&rows->texts, r, t->mounts, t->disks),
 		.waiters = p->waiters,
 		.waiting = r->waiting,
 		.lost = p->lost,
