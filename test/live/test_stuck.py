@@ -18,7 +18,7 @@ import iotest
 from iotest import (MIB, SLOW, LiveTest, Load, LoopDisk, Throttle, Tracer, iotrace, main, mounted, patience,
                     read_text, run, wait_until, write_text)
 from devices import NbdDisk
-from test_devices import MappedDisk
+from test_devices import MappedDisk, NullDisk
 
 KIB4 = 4096
 MS = 1000000
@@ -47,13 +47,13 @@ for thread in threads:
     thread.join()
 """
 
-# HOW NAME FIRST N PATH...: N asynchronous reads of 4 KiB of each by HOW (aio or uring), at 32 KiB times FIRST, FIRST + 1,
-# ...; it prints the times before and after each was submitted, [PATH, offset, before, after], and ends when standard
+# HOW NAME FIRST N PATH...: N asynchronous reads of 4 KiB of each by HOW (aio, uring, or poll, a ring whose completions are
+# polled for, which here nobody does), at 32 KiB times FIRST, FIRST + 1, ...; it prints the times before and after each was submitted, [PATH, offset, before, after], and ends when standard
 # input does.
 FLIGHTS = """
 import ctypes, json, mmap, os, platform, struct, sys, time
 AIO_SETUP, AIO_SUBMIT = (0, 2) if platform.machine() == "aarch64" else (206, 209)
-URING_SETUP, URING_ENTER, READ, SQES = 425, 426, 22, 0x10000000
+URING_SETUP, URING_ENTER, READ, SQES, IOPOLL = 425, 426, 22, 0x10000000, 1
 call = ctypes.CDLL(None, use_errno=True).syscall
 how, name, first, n, paths = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5:]
 page = ctypes.c_char.from_buffer(mmap.mmap(-1, 4096))
@@ -78,8 +78,8 @@ class Aio:
         must(call(AIO_SUBMIT, self.context, ctypes.c_long(1), ctypes.byref(ctypes.pointer(block))))
 
 class Uring:
-    def __init__(self, room):
-        params = ctypes.create_string_buffer(120)
+    def __init__(self, room, flags=0):
+        params = ctypes.create_string_buffer(struct.pack("=8xI", flags), 120)
         self.fd = must(call(URING_SETUP, room, params))
         entries, = struct.unpack_from("=I", params)
         _, self.tail, self.mask, _, _, _, self.array = struct.unpack_from("=7I", params, 40)
@@ -94,7 +94,7 @@ class Uring:
         struct.pack_into("=I", self.ring, self.tail, tail + 1)
         must(call(URING_ENTER, self.fd, 1, 0, 0, None, 0))
 
-times, queue = [], {"aio": Aio, "uring": Uring}[how](n * len(paths))
+times, queue = [], {"aio": Aio, "uring": Uring, "poll": lambda room: Uring(room, IOPOLL)}[how](n * len(paths))
 for path in paths:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
     for i in range(first, first + n):
@@ -250,6 +250,25 @@ class TestDevice(StuckTest):
                     self.check_disk(disk, n)
                 finally:
                     disk.answer()
+
+    def test_null_blk(self):
+        """A device that completes a request when it is polled for: nobody does."""
+        for n in 1, 128, 10000:
+            with self.subTest(n=n), NullDisk(memory_backed=0, size=512, poll_queues=1, hw_queue_depth=10240) as disk, \
+                    contextlib.ExitStack() as disk.processes:
+                disk.queue("io_timeout", 600000)  # instead of 5 s
+                process, begun = self.flights(disk, "poll", n)
+                before = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+                rows = self.stuck(disk)
+                after = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+                (whole,) = rows["disk"]
+                self.assertEqual((self.in_flight(disk), whole["in_flight"], whole["queued"], whole["held"]), (n, n, 0, 0))
+                requests = sorted(rows["request"], key=lambda row: row["sector"])
+                self.assertEqual([row["sector"] for row in requests], [i * 8 * SECTORS for i in range(n)])
+                self.assertEqual({(row["where"], row["op"], row["bytes"], row["pid"], row["comm"], row["at_least"])
+                                  for row in requests}, {("device", "read", KIB4, process.pid, "poll", False)})
+                moments = [row["age_ns"] + start for row, start in zip(requests, begun)]
+                self.assertTrue(before <= statistics.median(moments) <= after + 10 * MS)
 
     def test_threads(self):
         """Their ages begin when they went to sleep, by the readers' own clock, which is not the scheduler's."""
