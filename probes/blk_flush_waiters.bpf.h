@@ -88,7 +88,7 @@ __attribute__((noinline)) int on_waiter(u64 key)
 		copy_submitter(&made, entry);
 	} else if (!fresh) {
 		if (since ? !begin_ns || since < begin_ns
-			  : unseen_start_predates_trace(rq, BLK_SYNC, false))
+			  : unseen_start_predates_trace(rq, BLK_SYNC))
 			return 0;
 		count_lost_submitter(rq);
 		if (filters_submitters())
@@ -124,12 +124,6 @@ __attribute__((noinline)) int each_waiter(u64 flush_rq)
 		node = BPF_CORE_READ(node, next);
 	}
 	return 0;
-}
-
-/* See load_scalar_arg(). */
-static __always_inline u64 load_scalar_rq(struct request *rq)
-{
-	return load_scalar_arg(&rq);
 }
 
 /* A flush command is issued. */

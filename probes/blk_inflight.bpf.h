@@ -140,10 +140,15 @@ __attribute__((noinline)) int unseen_start_is_older(u64 key, u32 op)
 	       !losses[LOSS_REQUESTS_FULL];
 }
 
-static __always_inline bool unseen_start_predates_trace(struct request *rq, u8 op,
-							const bool direct)
+/* See load_scalar_arg(). */
+static __always_inline u64 load_scalar_rq(struct request *rq)
 {
-	return unseen_start_is_older(address_of(rq, direct), op);
+	return load_scalar_arg(&rq);
+}
+
+static __always_inline bool unseen_start_predates_trace(struct request *rq, u8 op)
+{
+	return unseen_start_is_older(load_scalar_rq(rq), op);
 }
 
 /* See account_lost_completion(), which has checked already.  A global function, like

@@ -79,7 +79,7 @@ static __always_inline bool read_late_owner(struct request *rq, bool flush, stru
 /* Request @rq, which has no owner, is issued. */
 static __always_inline void check_submitter(struct request *rq, u8 op)
 {
-	if (op != BLK_PASSTHROUGH && !unseen_start_predates_trace(rq, op, false))
+	if (op != BLK_PASSTHROUGH && !unseen_start_predates_trace(rq, op))
 		count_lost_submitter(rq);
 }
 
@@ -218,11 +218,17 @@ completing_entry(struct request *rq, struct blk_inflight *of_bio, const bool dir
 	return entry;
 }
 
+/* See completing_dev().  A global function, like unseen_start_is_older(). */
+__attribute__((noinline)) int unissued_dev(u64 rq)
+{
+	return rq_wanted_dev((struct request *)rq, false);
+}
+
 /* The device that a completing request is counted for: the one stored at its issue, if the issue
  * was seen. */
 static __always_inline u32 completing_dev(struct request *rq, const struct blk_inflight *entry)
 {
-	return entry && entry->issue_ns ? entry->dev : rq_wanted_dev(rq, false);
+	return entry && entry->issue_ns ? entry->dev : unissued_dev(load_scalar_rq(rq));
 }
 
 /* The bytes to count for this step of a completion.  The last step includes the bytes of missed
@@ -272,7 +278,7 @@ static __always_inline bool rq_latency(struct request *rq, const struct blk_infl
 		start = entry ? entry->issue_ns : 0;
 	}
 	if (!start) {
-		if (!unseen_start_predates_trace(rq, op, direct))
+		if (!unseen_start_predates_trace(rq, op))
 			count_loss(&losses[LOSS_NO_START], 1);
 		known = false;
 	} else if (now < start) {

@@ -704,7 +704,7 @@ static __always_inline void on_complete(struct request *rq, s32 error, u32 bytes
 	if (!(entry && entry->known)) {
 		if (filters_submitters())
 			goto release;
-		if (unseen_start_predates_trace(rq, done.op, direct))
+		if (unseen_start_predates_trace(rq, done.op))
 			early = OP_EARLY;
 		/* It may be what others wait for. */
 		if (early && !(compact && begin_ns))

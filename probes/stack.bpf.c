@@ -437,7 +437,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 			release_entry(rq, entry, &of_bio, direct);
 			return;
 		}
-		predates = unseen_start_predates_trace(rq, done.op, direct);
+		predates = unseen_start_predates_trace(rq, done.op);
 	}
 	key.dev = completing_dev(rq, entry);
 	if (predates || (filter_dev && !key.dev)) {

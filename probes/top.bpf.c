@@ -374,7 +374,7 @@ static __always_inline bool end_step(struct request *rq, bool failed, struct blk
 	struct blk_inflight of_bio, *entry = completing_entry(rq, &of_bio, direct);
 
 	if (!(entry && entry->known) &&
-	    (filters_submitters() || unseen_start_predates_trace(rq, done->op, direct))) {
+	    (filters_submitters() || unseen_start_predates_trace(rq, done->op))) {
 		if (done->final)
 			release_entry(rq, entry, &of_bio, direct);
 		return false;
