@@ -6,12 +6,10 @@
 
 #include "probes/bio_file.bpf.h"
 
-const volatile bool by_file = false;
-
 /* A file has rows of its own if it has room here. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1); /* set before loading, with by_file */
+	__uint(max_entries, 1); /* set before loading, where rows are by file */
 	__type(key, struct file_id);
 	__type(value, struct file_name);
 } file_names0 SEC(".maps"), file_names1 SEC(".maps");

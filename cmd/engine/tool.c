@@ -217,7 +217,8 @@ int tool_take_options(struct tool_run *t, int argc, char **argv, struct error *e
 	int r = t->tool->options(t, argc, argv, err);
 
 	t->object.run = t;
-	t->object.probe = t->tool->probe;
+	if (!t->object.probe)
+		t->object.probe = t->tool->probe;
 	if (!r)
 		r = open_base(t, err);
 	if (!r)
@@ -570,7 +571,7 @@ static int replay(struct tool_run *t)
 
 static int print_source(const struct tool_run *t)
 {
-	if (t->tool->probe && fputs(t->tool->probe->source, stdout) < 0)
+	if (t->object.probe && fputs(t->object.probe->source, stdout) < 0)
 		return report_output(-errno);
 	return report_stdout();
 }

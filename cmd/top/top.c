@@ -26,6 +26,7 @@
 #include "core/bpf/double_buffer.h"
 #include "core/isolation/privileges.h"
 #include "probes/top.skel.h"
+#include "probes/top_file.skel.h"
 
 /* Losses of top alone; the common losses of block subcommands have the numbers before them. */
 enum { LOSS_PERCENTILES = BLK_LOSS_ROWS };
@@ -61,6 +62,16 @@ struct top {
 };
 
 /* ---- the BPF object ---- */
+
+TOOL_PROBE(top);
+
+TOOL_PROBE(top_file);
+
+/* The same source makes both: struct top_bpf describes top_file_bpf, too. */
+_Static_assert(sizeof(struct top_bpf) == sizeof(struct top_file_bpf) &&
+		   offsetof(struct top_bpf, maps.free_slots) ==
+		       offsetof(struct top_file_bpf, maps.free_slots),
+	       "the same maps");
 
 /* Rows that may arrive before they are drained, per CPU. */
 static uint32_t rows_of_a_second(void)
@@ -107,7 +118,6 @@ static int configure(struct tool_run *run, struct tool_object *o)
 		{ "by_disk", !t->o.by || keys_have(t->o.by, KEY_DISK) },
 		{ "by_submitter", !t->o.by || keys_of_submitter(t->o.by) },
 		{ "by_user", keys_have(t->o.by, KEY_USER) },
-		{ "by_file", by_file },
 		{ "want_cgroup", wants_cgroups(t) },
 		{ "bio_mode", t->o.bio },
 		{ "extended", t->o.extended },
@@ -466,6 +476,8 @@ static int options(struct tool_run *run, int argc, char **argv, struct error *er
 	struct top *t = run->ctx;
 	int r = top_options(argc, argv, &t->o, err);
 
+	if (keys_of_file(t->o.by))
+		run->object.probe = &top_file_probe;
 	if (r || !wants_screen(&t->o))
 		return r;
 	t->o.args.screen = true;
@@ -609,8 +621,6 @@ static const struct schema *columns(size_t i, const char **with)
 }
 
 /* ---- the declaration ---- */
-
-TOOL_PROBE(top);
 
 static const struct tool_optional optional[] = {
 	{ "bio", "--bio" },

@@ -47,8 +47,8 @@ for thread in threads:
     thread.join()
 """
 
-# HOW NAME FIRST N PATH...: N asynchronous reads of 4 KiB of each by HOW (aio, uring, or poll, a ring whose completions are
-# polled for, which here nobody does), at 32 KiB times FIRST, FIRST + 1, ...; it prints the times before and after each was submitted, [PATH, offset, before, after], and ends when standard
+# HOW NAME FIRST N PATH...: N asynchronous reads of 4 KiB of each by HOW (aio, uring, or poll, a ring whose completions would
+# have to be polled for), at 32 KiB times FIRST, FIRST + 1, ...; it prints the times before and after each was submitted, [PATH, offset, before, after], and ends when standard
 # input does.
 FLIGHTS = """
 import ctypes, json, mmap, os, platform, struct, sys, time
@@ -252,7 +252,7 @@ class TestDevice(StuckTest):
                     disk.answer()
 
     def test_null_blk(self):
-        """A device that completes a request when it is polled for: nobody does."""
+        """A device that completes a request when it is polled for, and no process does."""
         for n in 1, 128, 10000:
             with self.subTest(n=n), NullDisk(memory_backed=0, size=512, poll_queues=1, hw_queue_depth=10240) as disk, \
                     contextlib.ExitStack() as disk.processes:
