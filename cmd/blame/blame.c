@@ -26,6 +26,7 @@
 #define RECORDS	       (32U << 20) /* bytes: 0.8 s at 400,000 I/Os per second */
 #define RECORDS_SHARED (4U << 20)  /* in export and record, which run all the time */
 #define PERIOD_MS      1000
+#define RECORDS_DRAIN  32768 /* at most: some 200 bytes each until they are swept */
 
 /*
  * A bio is not visible to user space until its request is made.  So the end of a window is at least
@@ -520,6 +521,7 @@ static int drain(struct tool_run *t, int inactive, struct error *err)
 	const int busy_fd = probe_program_fd(skel->obj, "rq_busy");
 	struct blame *b = t->ctx;
 	uint64_t until = t->swap_begin_ns - delay_of(b);
+	struct run_fill fills[2];
 	int r, n;
 
 	(void)err;
@@ -541,7 +543,9 @@ static int drain(struct tool_run *t, int inactive, struct error *err)
 	n = blk_drain_names(bpf_map__fd(names), t->names);
 	if (n < 0)
 		return n;
-	tool_adapt(t, PERIOD_MS, &(struct run_fill){ (uint32_t)n, bpf_map__max_entries(names) }, 1);
+	fills[0] = (struct run_fill){ (uint32_t)n, bpf_map__max_entries(names) };
+	fills[1] = (struct run_fill){ (uint32_t)b->n_unnamed, RECORDS_DRAIN };
+	tool_adapt(t, PERIOD_MS, fills, ARRAY_SIZE(fills));
 	r = name_records(b);
 	if (!r && b->ending) {
 		blk_each_in_flight(skel->obj, busy_fd, UINT64_MAX, false, add_unfinished, b);
