@@ -6,6 +6,12 @@
 
 #include "probes/bio_file.bpf.h"
 
+#ifdef BY_FILE
+static const bool by_file = BY_FILE;
+#else
+const volatile bool by_file = false;
+#endif
+
 /* A file has rows of its own if it has room here. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -4,18 +4,17 @@
  * over issue to completion, and counted at completion.  With --bio the bios of bio-based devices
  * (dm, md, zram, multipath) are followed too, from queueing to completion.
  */
-#include "probes/blk.bpf.h"
-#include "probes/blk_bio_devices.bpf.h"
-#include "probes/file_names.bpf.h"
-#include "probes/hist.bpf.h"
-#include "probes/top.h"
-
 /* Set by top_file.bpf.c, for the compiler: code that user space switches off would still make each
  * start of top a quarter longer. */
 #ifndef BY_FILE
 #define BY_FILE false
 #endif
-static const bool by_file = BY_FILE;
+
+#include "probes/blk.bpf.h"
+#include "probes/blk_bio_devices.bpf.h"
+#include "probes/file_names.bpf.h"
+#include "probes/hist.bpf.h"
+#include "probes/top.h"
 
 const volatile bool bio_mode = false;
 const volatile bool by_disk = true;
@@ -277,7 +276,7 @@ __attribute__((noinline)) int add_part(u64 rq, u64 bio, u64 bytes_dev, u64 ns, u
 		key_of(entry, &key);
 	key.file.kind = FILE_UNREAD;
 	if (bio)
-		find_file((struct bio *)bio, &key.file, flags & PART_EPOCH);
+		find_id((struct bio *)bio, &key.file, flags & PART_EPOCH);
 	add_at(&key, flags & PART_COUNTS ? 1 : 0, bytes_dev >> 32, ns, flags & PART_FAILED,
 	       !!(flags & PART_EPOCH), false);
 	return 0;
@@ -326,7 +325,7 @@ static __always_inline void on_bio_done(const struct blk_inflight *bio, u64 ns)
 
 	key_of(bio, &key);
 	if (by_file && bio->bytes && has_data(bio->op))
-		find_file((struct bio *)bio->bio, &key.file, now & 1);
+		find_id((struct bio *)bio->bio, &key.file, now & 1);
 	add_at(&key, 1, bio->bytes, ns, bio->failed, now, false);
 }
 
