@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The flame graph. */
+/* The flame graph, and the one of the difference between two recordings. */
 #include "output/stacks.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 
 #include "core/base/intern.h"
@@ -30,17 +31,24 @@ struct node_key {
 	const char *name;
 };
 
+/* The values that a row adds to the nodes on its path. */
+struct amount {
+	uint64_t sum;	   /* the width */
+	uint64_t writes;   /* the written part of it */
+	uint64_t sides[2]; /* of a difference, which has no writes: of A and of B */
+};
+
 struct tree {
-	struct intern nodes; /* struct node_key; node 0 is above all */
-	uint64_t *sums;	     /* by node: total of all stacks through it */
-	uint64_t *writes;    /* the written part of it */
+	struct intern nodes;	/* struct node_key; node 0 is above all */
+	struct amount *amounts; /* by node: of all stacks through it */
 	uint32_t room;
 	uint32_t *sorted; /* all nodes: children of one parent together, by name */
 	uint32_t *first;  /* by node: index of its first child in sorted; [n] ends */
 	uint64_t least;	  /* narrower nodes are merged, or left out */
 	unsigned int depth;
 	enum stack_unit unit;
-	size_t cut; /* rows with incomplete frames, for want of room */
+	const struct stacks_sides *sides; /* of a difference; otherwise NULL */
+	size_t cut;			  /* rows with incomplete frames, for want of room */
 };
 
 static const struct node_key *key_of(const struct tree *t, uint32_t node)
@@ -50,30 +58,29 @@ static const struct node_key *key_of(const struct tree *t, uint32_t node)
 
 /* ---- making the tree ---- */
 
-/* Both arrays of sums, with room for node @node.  0 or -ENOMEM. */
-static int grow_sums(struct tree *t, uint32_t node)
+/* Makes room for the amount of node @node.  0 or -ENOMEM. */
+static int grow_amounts(struct tree *t, uint32_t node)
 {
-	uint32_t room = t->room + t->room / 2 + 256;
-	uint64_t *grown;
+	const uint32_t room = t->room + t->room / 2 + 256;
+	struct amount *grown;
 
 	if (node < t->room)
 		return 0;
-	grown = realloc(t->sums, room * sizeof(*grown));
+	grown = realloc(t->amounts, room * sizeof(*grown));
 	if (!grown)
 		return -ENOMEM;
-	t->sums = grown;
-	grown = realloc(t->writes, room * sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	t->writes = grown;
+	t->amounts = grown;
 	t->room = room;
 	return 0;
 }
 
-/* The values that a row adds to the nodes on its path. */
-struct amount {
-	uint64_t sum, writes;
-};
+static void add_amount(struct amount *to, const struct amount *more)
+{
+	to->sum += more->sum;
+	to->writes += more->writes;
+	to->sides[0] += more->sides[0];
+	to->sides[1] += more->sides[1];
+}
 
 #define NO_ROOM (INTERN_NONE - 1)
 
@@ -87,12 +94,11 @@ static uint32_t add_node(struct tree *t, const struct node_key *key, const struc
 
 	if (node == INTERN_NONE && t->nodes.n == MAX_NODES)
 		return NO_ROOM;
-	if (node == INTERN_NONE || grow_sums(t, node))
+	if (node == INTERN_NONE || grow_amounts(t, node))
 		return INTERN_NONE;
 	if (is_new)
-		t->sums[node] = t->writes[node] = 0;
-	t->sums[node] += more->sum;
-	t->writes[node] += more->writes;
+		t->amounts[node] = (struct amount){ 0 };
+	add_amount(&t->amounts[node], more);
 	return node;
 }
 
@@ -121,23 +127,21 @@ static uint32_t add_label(struct tree *t, uint32_t parent, const struct node_key
 	return add_node(t, &key, more);
 }
 
-static int add_row(struct tree *t, const struct stack_row *row)
+static int add_row(struct tree *t, const struct stack_row *row, const struct amount *more)
 {
-	const struct amount more = { stack_row_sum(row, t->unit), stack_row_writes(row, t->unit) };
 	uint32_t node = 0;
 
-	t->sums[0] += more.sum;
-	t->writes[0] += more.writes;
-	node = add_label(t, node, &(struct node_key){ 0, KIND_DISK, 0, 0, row->disk }, &more);
+	add_amount(&t->amounts[0], more);
+	node = add_label(t, node, &(struct node_key){ 0, KIND_DISK, 0, 0, row->disk }, more);
 	for (int label = 0; label < STACK_LABELS; label++)
 		node = add_label(
-		    t, node, &(struct node_key){ 0, KIND_LABEL, 0, 0, row->labels[label] }, &more);
-	node = add_label(t, node, &(struct node_key){ 0, KIND_PROCESS, row->pid, 0, row->comm },
-			 &more);
+		    t, node, &(struct node_key){ 0, KIND_LABEL, 0, 0, row->labels[label] }, more);
+	node =
+	    add_label(t, node, &(struct node_key){ 0, KIND_PROCESS, row->pid, 0, row->comm }, more);
 	if (node < NO_ROOM)
-		node = add_frames(t, node, row->user, KIND_USER, &more);
+		node = add_frames(t, node, row->user, KIND_USER, more);
 	if (node < NO_ROOM)
-		node = add_frames(t, node, row->kernel, KIND_KERNEL, &more);
+		node = add_frames(t, node, row->kernel, KIND_KERNEL, more);
 	t->cut += node == NO_ROOM;
 	return node == INTERN_NONE ? -ENOMEM : 0;
 }
@@ -179,26 +183,66 @@ static int sort_nodes(struct tree *t)
 	return 0;
 }
 
-static int make_tree(struct tree *t, const struct stack_row *rows, size_t n)
+static int add_rows(struct tree *t, const struct stack_row *rows, size_t n)
+{
+	int r = 0;
+
+	/* The largest rows, which are last, get room first. */
+	for (size_t i = n; !r && i > 0; i--)
+		r = add_row(t, &rows[i - 1],
+			    &(struct amount){ stack_row_sum(&rows[i - 1], t->unit),
+					      stack_row_writes(&rows[i - 1], t->unit),
+					      { 0 } });
+	return r;
+}
+
+static double larger(double a, double b)
+{
+	return a > b ? a : b;
+}
+
+/* A path is as wide as the larger of its rates, so that its frames have room for both. */
+static int add_pairs(struct tree *t, const struct stack_pair *pairs, size_t n)
+{
+	const double *whole = t->sides->whole;
+	double sums[2] = { 0 }, unit;
+	int r = 0;
+
+	for (size_t i = 0; i < n; i++)
+		for (int side = 0; side < 2; side++)
+			sums[side] += (double)pairs[i].sums[side];
+	unit = 0x1p52 / (sums[0] / whole[0] + sums[1] / whole[1]);
+	for (size_t i = n; !r && i > 0; i--) {
+		const uint64_t *of = pairs[i - 1].sums;
+		const double width =
+		    unit * larger((double)of[0] / whole[0], (double)of[1] / whole[1]);
+
+		r = add_row(t, &pairs[i - 1].row,
+			    &(struct amount){ (uint64_t)width, 0, { of[0], of[1] } });
+	}
+	return r;
+}
+
+/* 0 or -ENOMEM.  @pairs: of a difference; otherwise @rows. */
+static int make_tree(struct tree *t, const struct stack_row *rows, const struct stack_pair *pairs,
+		     size_t n)
 {
 	const struct node_key all = { 0, KIND_ALL, 0, 0, "all" };
 	int r = add_node(t, &all, &(struct amount){ 0 }) == INTERN_NONE ? -ENOMEM : 0;
 
-	/* The largest rows, which are last, get room first. */
-	for (size_t i = n; !r && i > 0; i--)
-		r = add_row(t, &rows[i - 1]);
+	if (!r)
+		r = pairs ? add_pairs(t, pairs, n) : add_rows(t, rows, n);
 	if (!r)
 		r = sort_nodes(t);
 	if (!r)
-		t->least = (uint64_t)((double)t->sums[0] * STACKS_SVG_LEAST);
+		t->least = (uint64_t)((double)t->amounts[0].sum * STACKS_SVG_LEAST);
 	return r;
 }
 
 static void free_tree(struct tree *t)
 {
 	intern_free(&t->nodes);
-	free(t->sums);
-	free(t->writes);
+	free(t->amounts);
 	free(t->sorted);
 	free(t->first);
 }
@@ -212,10 +256,9 @@ struct rest {
 /* Is node @child too narrow?  If so, it is added to @rest. */
 static bool is_rest(const struct tree *t, uint32_t child, struct rest *rest)
 {
-	if (t->sums[child] >= t->least)
+	if (t->amounts[child].sum >= t->least)
 		return false;
-	rest->amount.sum += t->sums[child];
-	rest->amount.writes += t->writes[child];
+	add_amount(&rest->amount, &t->amounts[child]);
 	rest->frames++;
 	return true;
 }
@@ -260,6 +303,8 @@ static size_t shown_length(const char *name)
 
 #define HUE_READS  205
 #define HUE_WRITES 20
+#define HUE_MORE   4
+#define HUE_LESS   215
 
 /* The same name has the same shade everywhere; the kind determines its strength. */
 static void put_colour(struct sink *sink, const struct node_key *key, unsigned int hue)
@@ -279,8 +324,54 @@ static void put_colour(struct sink *sink, const struct node_key *key, unsigned i
 		    base[key->kind].light + hash / 20 % 12);
 }
 
-static void put_label(struct sink *sink, const struct node_key *key, double x, double y,
-		      double width)
+/* The rate of A and of B, or their shares of the whole. */
+static double side_of(const struct tree *t, const struct amount *of, int side)
+{
+	return (double)of->sides[side] / t->sides->whole[side];
+}
+
+/* From -1 (only in A) to 1 (only in B). */
+static double change_of(const struct tree *t, const struct amount *of)
+{
+	const double a = side_of(t, of, 0), b = side_of(t, of, 1), most = larger(a, b);
+
+	return most > 0 ? (b - a) / most : 0;
+}
+
+/* The stronger, the larger the change is. */
+static void put_change_colour(struct sink *sink, double change)
+{
+	const double by = fabs(change);
+
+	if (by < STACKS_SVG_SAME)
+		sink_puts(sink, "hsl(45,12%,85%)");
+	else
+		sink_printf(sink, "hsl(%u,%.0f%%,%.0f%%)", change > 0 ? HUE_MORE : HUE_LESS,
+			    60 + 30 * by, 90 - 30 * by);
+}
+
+/* ", +12.3 %" behind a name; "" if it is no difference. */
+#define CHANGE_SIZE 32
+static const char *change_text(const struct tree *t, const struct amount *of, char to[CHANGE_SIZE])
+{
+	double a, b;
+
+	to[0] = 0;
+	if (!t->sides)
+		return to;
+	a = side_of(t, of, 0);
+	b = side_of(t, of, 1);
+	if (!of->sides[0] || !of->sides[1])
+		snprintf(to, CHANGE_SIZE, ", %s", of->sides[0] ? "gone" : "new");
+	else if (b >= 10 * a)
+		snprintf(to, CHANGE_SIZE, ", x%.3g", b / a);
+	else
+		snprintf(to, CHANGE_SIZE, ", %+.1f %%", 100 * (b / a - 1));
+	return to;
+}
+
+static void put_label(struct sink *sink, const struct node_key *key, const char *change, double x,
+		      double y, double width)
 {
 	size_t most = width > 6 ? (size_t)((width - 6) / CHAR_WIDTH) : 0;
 	const char *name = key->name;
@@ -293,8 +384,9 @@ static void put_label(struct sink *sink, const struct node_key *key, double x, d
 		name = process;
 	}
 	sink_printf(sink, "<text x=\"%.2f\" y=\"%.0f\">", x + 3, y + 12);
-	if (shown_length(name) <= most) {
+	if (shown_length(name) + strlen(change) <= most) {
 		put_xml(sink, name, most);
+		sink_puts(sink, change);
 	} else {
 		put_xml(sink, name, most - 2);
 		sink_puts(sink, "..");
@@ -308,17 +400,45 @@ static void put_rect(struct sink *sink, const char *class, double x, double y, d
 		    class, x, y, width, FRAME_HEIGHT - 1);
 }
 
-/* "name (1,234 bytes, 5.60 %, R: 1,000 bytes, W: 234 bytes)" */
+static double width_of_all(const struct tree *t)
+{
+	return (double)(t->amounts[0].sum ? t->amounts[0].sum : 1);
+}
+
+/* "(40.1 MiB/s -> 45.0 MiB/s; 2,406,123 bytes -> 2,700,000 bytes)" */
+static void put_sides(struct sink *sink, const struct tree *t, const struct amount *of)
+{
+	char sums[2][64], rates[2][64];
+
+	for (int side = 0; side < 2; side++) {
+		stacks_amount(of->sides[side], t->unit, sums[side], sizeof(sums[side]));
+		if (t->sides->shares)
+			snprintf(rates[side], sizeof(rates[side]), "%.2f %%",
+				 100 * side_of(t, of, side));
+		else
+			stacks_rate(side_of(t, of, side), t->unit, rates[side],
+				    sizeof(rates[side]));
+	}
+	sink_printf(sink, " (%s -> %s; %s -> %s)", rates[0], rates[1], sums[0], sums[1]);
+}
+
+/* "name (1,234 bytes, 5.60 %, R: 1,000 bytes, W: 234 bytes)", or "name, +12.3 % (...)". */
 static void put_title(struct sink *sink, const struct tree *t, const struct node_key *key,
 		      const struct amount *of)
 {
-	double all = (double)(t->sums[0] ? t->sums[0] : 1);
-	char sum[64], read[64], written[64];
+	const double all = width_of_all(t);
+	char sum[64], read[64], written[64], change[CHANGE_SIZE];
 
 	sink_puts(sink, "<title>");
 	put_xml(sink, key->name, SIZE_MAX);
 	if (key->pid)
 		sink_printf(sink, " [%" PRIu32 "]", key->pid);
+	if (t->sides) {
+		sink_puts(sink, change_text(t, of, change));
+		put_sides(sink, t, of);
+		sink_puts(sink, "</title>");
+		return;
+	}
 	sink_printf(sink, " (%s, %.2f %%", stacks_amount(of->sum, t->unit, sum, sizeof(sum)),
 		    100 * (double)of->sum / all);
 	if (of->writes && of->writes < of->sum)
@@ -331,7 +451,8 @@ static void put_title(struct sink *sink, const struct tree *t, const struct node
 static void put_frame(struct sink *sink, const struct tree *t, const struct node_key *key,
 		      const struct amount *of, uint64_t from, unsigned int level)
 {
-	double all = (double)(t->sums[0] ? t->sums[0] : 1);
+	const double all = width_of_all(t);
+	char change[CHANGE_SIZE];
 	double x = LEFT + WIDTH * (double)from / all;
 	double width = key->kind == KIND_ALL ? WIDTH : WIDTH * (double)of->sum / all;
 	double y = TOP + (double)(t->depth - 1 - level) * FRAME_HEIGHT, written;
@@ -339,7 +460,10 @@ static void put_frame(struct sink *sink, const struct tree *t, const struct node
 	sink_puts(sink, "<g class=\"f\">");
 	put_title(sink, t, key, of);
 	put_rect(sink, "", x, y, width);
-	put_colour(sink, key, of->writes && of->writes == of->sum ? HUE_WRITES : HUE_READS);
+	if (t->sides)
+		put_change_colour(sink, change_of(t, of));
+	else
+		put_colour(sink, key, of->writes && of->writes == of->sum ? HUE_WRITES : HUE_READS);
 	sink_puts(sink, "\"/>");
 	if (of->writes && of->writes < of->sum) {
 		written = width * (double)of->writes / (double)of->sum;
@@ -347,7 +471,7 @@ static void put_frame(struct sink *sink, const struct tree *t, const struct node
 		put_colour(sink, key, HUE_WRITES);
 		sink_puts(sink, "\"/>");
 	}
-	put_label(sink, key, x, y, width);
+	put_label(sink, key, change_text(t, of, change), x, y, width);
 	sink_puts(sink, "</g>\n");
 }
 
@@ -369,15 +493,14 @@ static void put_tree(struct sink *sink, const struct tree *t, uint32_t node, uin
 {
 	struct rest rest = { 0 };
 
-	put_frame(sink, t, key_of(t, node), &(struct amount){ t->sums[node], t->writes[node] },
-		  from, level);
+	put_frame(sink, t, key_of(t, node), &t->amounts[node], from, level);
 	for (uint32_t i = t->first[node]; i < t->first[node + 1]; i++) {
 		uint32_t child = t->sorted[i];
 
 		if (is_rest(t, child, &rest))
 			continue;
 		put_tree(sink, t, child, from, level + 1);
-		from += t->sums[child];
+		from += t->amounts[child].sum;
 	}
 	put_rest(sink, t, &rest, from, level + 1);
 }
@@ -387,7 +510,7 @@ static void put_legend(struct sink *sink, const struct tree *t)
 {
 	static const char *const names[][2] = { { "reads", "writes" },
 						{ "reads, page faults", "writes, syncs" } };
-	const bool has[] = { t->writes[0] < t->sums[0], t->writes[0] };
+	const bool has[] = { t->amounts[0].writes < t->amounts[0].sum, t->amounts[0].writes };
 	const struct node_key key = { .kind = KIND_KERNEL, .name = "" };
 	double x = WIDTH / 2 - 130;
 
@@ -400,6 +523,24 @@ static void put_legend(struct sink *sink, const struct tree *t)
 		put_colour(sink, &key, i ? HUE_WRITES : HUE_READS);
 		sink_printf(sink, "\"/><text x=\"%.0f\" y=\"47\">%s</text>", x + 17,
 			    names[t->unit == STACK_WAIT][i]);
+	}
+	sink_puts(sink, "</g>\n");
+}
+
+static void put_legend_of_changes(struct sink *sink)
+{
+	static const struct {
+		double change;
+		const char *name;
+	} shown[] = { { 1, "more in B" }, { -1, "less in B" }, { 0, "as in A" } };
+	double x = WIDTH / 2 - 180;
+
+	sink_puts(sink, "<g id=\"legend\">");
+	for (int i = 0; i < 3; i++, x += 120) {
+		sink_printf(sink, "<rect x=\"%.0f\" y=\"37\" width=\"12\" height=\"12\" fill=\"",
+			    x);
+		put_change_colour(sink, shown[i].change);
+		sink_printf(sink, "\"/><text x=\"%.0f\" y=\"47\">%s</text>", x + 17, shown[i].name);
 	}
 	sink_puts(sink, "</g>\n");
 }
@@ -435,7 +576,10 @@ static void put_head(struct sink *sink, const struct tree *t, const char *title,
 		  "Reset zoom</text>\n<text id=\"flip\" x=\"110\" y=\"46\" "
 		  "style=\"display:none\">Icicle</text>\n<text id=\"search\" x=\"1190\" y=\"46\" "
 		  "style=\"display:none\">Search</text>\n");
-	put_legend(sink, t);
+	if (t->sides)
+		put_legend_of_changes(sink);
+	else
+		put_legend(sink, t);
 	put_caption(sink, caption, 10, height - BOTTOM + 14, WIDTH);
 	sink_printf(sink,
 		    "<text id=\"details\" x=\"10\" y=\"%u\"> </text>\n"
@@ -443,22 +587,36 @@ static void put_head(struct sink *sink, const struct tree *t, const char *title,
 		    height - 14, height - 14);
 }
 
+static int draw(FILE *stream, const char *title, const char *caption, struct tree *t)
+{
+	struct sink sink = { .stream = stream };
+
+	t->depth = depth_of(t, 0);
+	put_head(&sink, t, title, caption);
+	put_tree(&sink, t, 0, 0, 0);
+	sink_puts(&sink, "<script><![CDATA[\n");
+	sink_puts(&sink, page_script);
+	sink_puts(&sink, "]]></script>\n</svg>\n");
+	return sink_flush(&sink);
+}
+
 int stacks_svg(FILE *stream, const char *title, const char *caption, enum stack_unit unit,
 	       const struct stack_row *rows, size_t n)
 {
-	struct sink sink = { .stream = stream };
 	struct tree t = { .unit = unit };
-	int r = make_tree(&t, rows, n);
+	int r = make_tree(&t, rows, NULL, n) ?: draw(stream, title, caption, &t);
 
-	if (!r) {
-		t.depth = depth_of(&t, 0);
-		put_head(&sink, &t, title, caption);
-		put_tree(&sink, &t, 0, 0, 0);
-		sink_puts(&sink, "<script><![CDATA[\n");
-		sink_puts(&sink, page_script);
-		sink_puts(&sink, "]]></script>\n</svg>\n");
-		r = sink_flush(&sink);
-	}
+	free_tree(&t);
+	return r;
+}
+
+int stacks_svg_difference(FILE *stream, const char *title, const char *caption,
+			  enum stack_unit unit, const struct stack_pair *pairs, size_t n,
+			  const struct stacks_sides *sides)
+{
+	struct tree t = { .unit = unit, .sides = sides };
+	int r = make_tree(&t, NULL, pairs, n) ?: draw(stream, title, caption, &t);
+
 	free_tree(&t);
 	return r;
 }

@@ -67,6 +67,25 @@ char *stacks_amount(uint64_t n, enum stack_unit unit, char *buf, size_t size)
 	return buf;
 }
 
+char *stacks_rate(double rate, enum stack_unit unit, char *buf, size_t size)
+{
+	static const char *const units[][4] = { [STACK_BYTES] = { " B", " KiB", " MiB", " GiB" },
+						[STACK_IOS] = { "" },
+						[STACK_TIME] = { " ns", " us", " ms", " s" },
+						[STACK_WAIT] = { " ns", " us", " ms", " s" } };
+	const double step = unit == STACK_BYTES ? 1024 : 1000;
+	size_t i = 0;
+
+	for (; rate >= 999.5 && i < 3 && units[unit][i + 1]; i++)
+		rate /= step;
+	snprintf(buf, size, "%.*f%s/s",
+		 rate >= 99.95	 ? 0
+		 : rate >= 9.995 ? 1
+				 : 2,
+		 rate, units[unit][i]);
+	return buf;
+}
+
 /* ---- text ---- */
 
 static bool has_frames(struct frames frames)

@@ -3,6 +3,7 @@
 #ifndef IOTRACE_OUTPUT_STACKS_H
 #define IOTRACE_OUTPUT_STACKS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -40,6 +41,9 @@ const char *stack_unit_name(enum stack_unit unit);
 char *stacks_time(uint64_t ns, char *buf, size_t size);
 char *stacks_amount(uint64_t n, enum stack_unit unit, char *buf, size_t size);
 
+/* The same of an amount per second: "40.1 MiB/s", "350/s", "12.3 ms/s". */
+char *stacks_rate(double rate, enum stack_unit unit, char *buf, size_t size);
+
 /* All return 0 or -errno of the stream, and escape names themselves. */
 
 /* Disk, frames leaf first (the kernel's above user space's, "--" between), process, amount read and
@@ -65,5 +69,28 @@ int stacks_folded(FILE *stream, enum stack_order order, enum stack_unit unit,
 #define STACKS_SVG_LEAST 0.0002
 int stacks_svg(FILE *stream, const char *title, const char *caption, enum stack_unit unit,
 	       const struct stack_row *rows, size_t n);
+
+/* A path of two recordings, A and B, and what each has counted of it. */
+struct stack_pair {
+	struct stack_row row; /* its names; the values are not read */
+	uint64_t sums[2];
+};
+
+/* What values of A and B are divided by: both above 0. */
+struct stacks_sides {
+	double whole[2]; /* seconds, or the sum of all values */
+	bool shares;	 /* it is the sum */
+};
+
+/*
+ * The same of the difference: a path is as wide as the larger of its values in A and B, each
+ * divided by its whole; so paths that only A has are there, too.  A frame's name is followed by its
+ * change, which also is its colour: red for more in B, blue for less, grey below STACKS_SVG_SAME.
+ * The smallest pairs come first.
+ */
+#define STACKS_SVG_SAME 0.01
+int stacks_svg_difference(FILE *stream, const char *title, const char *caption,
+			  enum stack_unit unit, const struct stack_pair *pairs, size_t n,
+			  const struct stacks_sides *sides);
 
 #endif

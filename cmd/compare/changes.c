@@ -45,6 +45,7 @@ static void add_block(struct sums *to, const struct blocks *blocks, size_t i, ui
 	to->counts.time_ns += times * from->time_ns;
 	to->counts.bytes += times * from->bytes;
 	to->counts.errors += times * from->errors;
+	to->counts.waits_ns += times * from->waits_ns;
 	for (size_t k = 0; k < blocks->width; k++)
 		to->slots[k] += times * (double)slots[k];
 }
@@ -59,6 +60,7 @@ static void set_figures(const struct sums *sums, const struct blocks *blocks,
 	to[COMPARE_ERRORS] = counts->errors / sums->secs;
 	to[COMPARE_REQUESTS] = counts->requests / sums->secs;
 	to[COMPARE_BYTES] = counts->bytes / sums->secs;
+	to[COMPARE_WAITS] = counts->waits_ns / sums->secs;
 }
 
 /* stats_measure. */
@@ -181,10 +183,14 @@ static double time_of(enum compare_what what, const double a[STATS_MEASURES],
 		return INFINITY;
 	case COMPARE_REQUESTS:
 		return fabs(b[what] - a[what]) * average;
+	case COMPARE_WAITS:
+		return fabs(b[what] - a[what]);
 	case COMPARE_BYTES:
 	case COMPARE_WHATS:
 		break;
 	}
+	if (!isfinite(average))
+		return 0; /* of stack, without times */
 	return fabs(b[what] - a[what]) / larger(a[what], b[what]) *
 	       larger(a[COMPARE_REQUESTS], b[COMPARE_REQUESTS]) * average;
 }
@@ -208,7 +214,8 @@ static int add_comparisons(struct compare_changes *out, const struct compare_tab
 	uint32_t weights[4 * COMPARE_BLOCKS] = { 0 };
 	double a[STATS_MEASURES], b[STATS_MEASURES];
 	struct stats_result results[STATS_MEASURES];
-	int r = stats_compare(&sample, correlations, results);
+	const bool few = compare_rows_few(table);
+	int r = few ? 0 : stats_compare(&sample, correlations, results);
 
 	for (size_t i = 0; i < blocks->n; i++)
 		weights[i < blocks->n_a ? i : blocks->n + i] = 1;
@@ -216,8 +223,10 @@ static int add_comparisons(struct compare_changes *out, const struct compare_tab
 	for (enum compare_what what = 0; !r && what < COMPARE_WHATS; what++) {
 		struct compare_change *change;
 
-		if (!is_compared(a[what], b[what]))
+		if (!is_compared(a[what], b[what]) || (few && what < COMPARE_REQUESTS))
 			continue;
+		if (few)
+			results[what] = (struct stats_result){ NAN, NAN, NAN };
 		change = ARRAY_ADD(out->list, out->n);
 		if (!change)
 			return -ENOMEM;
@@ -242,9 +251,9 @@ static enum compare_verdict verdict_of(const struct compare_change *change, doub
 	/* A smaller share of short times is worse. */
 	const double by = shape ? change->a - change->b : (change->b - change->a) / change->a;
 
-	if (!(change->adjusted <= LEVEL) || fabs(by) * 100 < least || by == 0)
+	if (change->adjusted > LEVEL || fabs(by) * 100 < least || by == 0)
 		return COMPARE_SAME;
-	if (change->what == COMPARE_REQUESTS || change->what == COMPARE_BYTES)
+	if (change->what >= COMPARE_REQUESTS)
 		return by > 0 ? COMPARE_MORE : COMPARE_LESS;
 	return by > 0 ? COMPARE_WORSE : COMPARE_BETTER;
 }
@@ -259,6 +268,8 @@ static int by_importance(const void *a, const void *b)
 		return of_x - of_y;
 	if (x->time_ns != y->time_ns)
 		return x->time_ns < y->time_ns ? 1 : -1;
+	if (!x->time_ns && fabs(x->b - x->a) != fabs(y->b - y->a))
+		return fabs(x->b - x->a) < fabs(y->b - y->a) ? 1 : -1;
 	if (x->row->seed != y->row->seed)
 		return x->row->seed < y->row->seed ? -1 : 1;
 	return (int)x->what - (int)y->what;
@@ -268,15 +279,18 @@ static int judge(struct compare_changes *changes, uint64_t least)
 {
 	double *p = calloc(changes->n ?: 1, sizeof(*p));
 	int r = p ? 0 : -ENOMEM;
+	size_t n = 0;
 
 	for (size_t i = 0; !r && i < changes->n; i++)
-		p[i] = changes->list[i].p;
+		if (!isnan(changes->list[i].p))
+			p[n++] = changes->list[i].p;
 	if (!r)
-		r = stats_holm(p, changes->n);
+		r = stats_holm(p, n);
+	n = 0;
 	for (size_t i = 0; !r && i < changes->n; i++) {
 		struct compare_change *change = &changes->list[i];
 
-		change->adjusted = p[i];
+		change->adjusted = isnan(change->p) ? NAN : p[n++];
 		change->verdict = verdict_of(change, (double)least);
 		changes->verdicts[change->verdict]++;
 	}
@@ -332,11 +346,11 @@ static int compare_table(struct compare_table *table, struct compare_changes *ou
 	int r = 0;
 
 	for (int side = 0; side < 2; side++) {
-		if (table->times[side].n < STATS_LEAST_BLOCKS)
+		if (table->times[side].n < STATS_LEAST_BLOCKS && !compare_rows_few(table))
 			return too_few(table, err);
 		lengths[side] = compare_rows_join(table, side);
 	}
-	if (table->n)
+	if (table->n && !compare_rows_few(table))
 		r = set_correlations(table, lengths, correlations);
 	for (size_t i = 0; !r && i < table->n; i++) {
 		struct blocks blocks;

@@ -13,6 +13,7 @@ enum compare_what {
 	COMPARE_ERRORS,	  /* per second */
 	COMPARE_REQUESTS, /* per second */
 	COMPARE_BYTES,	  /* per second */
+	COMPARE_WAITS,	  /* ns of threads per second */
 	COMPARE_WHATS
 };
 
@@ -30,10 +31,11 @@ struct compare_change {
 	const struct compare_row *row;
 	const char *subcommand;
 	enum compare_what what;
-	double a, b;	    /* of COMPARE_SHAPE b is the distance, with a sign: stats.h */
-	double low, high;   /* of b/a; NAN: unknown */
-	double p, adjusted; /* stats_permute(), and after stats_holm() */
-	double time_ns;	    /* per second: how much I/O time the change makes */
+	double a, b;	  /* of COMPARE_SHAPE b is the distance, with a sign: stats.h */
+	double low, high; /* of b/a; NAN: unknown */
+	double p,
+	    adjusted;	/* of stats_compare(), and after stats_holm(); NAN: compare_rows_few() */
+	double time_ns; /* per second: how much I/O time the change makes */
 	enum compare_verdict verdict;
 };
 

@@ -5,6 +5,7 @@
 
 #include "cmd/cli/command.h"
 #include "cmd/cli/report.h"
+#include "cmd/compare/picture.h"
 #include "cmd/compare/show.h"
 #include "core/base/array.h"
 
@@ -27,7 +28,7 @@ static bool has_keys(const struct compare_table *table)
 static int read_tables(const struct compare_options *o, struct compare_table *tables,
 		       struct error *err)
 {
-	static const char *const subcommands[] = { "breakdown", "top" };
+	static const char *const subcommands[] = { "breakdown", "top", "stack" };
 	struct error why = { .status = STATUS_OK };
 	int n = 0;
 
@@ -57,8 +58,18 @@ static int read_tables(const struct compare_options *o, struct compare_table *ta
 		return n;
 	*err = why;
 	if (!*err->hint)
-		error_hint(err, "recordings of breakdown and of top can be compared");
+		error_hint(err, "recordings of breakdown, top and stack can be compared");
 	return -ENOENT;
+}
+
+static int draw(const struct compare_options *o, const struct compare_table *tables, size_t n,
+		struct error *err)
+{
+	/* The last one, if there is one. */
+	if (tables[n - 1].values)
+		return compare_picture(o, &tables[n - 1], err);
+	return error_set(err, STATUS_USAGE, -ENOENT,
+			 "--svg draws recordings of stack, and A and B are none");
 }
 
 static int compare(const struct compare_options *o, struct compare_table *tables)
@@ -71,6 +82,10 @@ static int compare(const struct compare_options *o, struct compare_table *tables
 		free(changes.list);
 		return report_failure(&err);
 	}
+	if (o->svg && draw(o, tables, (size_t)n, &err)) {
+		free(changes.list);
+		return report_failure(&err);
+	}
 	(o->json ? compare_show_json
 		 : compare_show_text)(&(struct compare_shown){ o, tables, (size_t)n, &changes });
 	status = changes.verdicts[COMPARE_WORSE] ? WORSE : STATUS_OK;
@@ -80,7 +95,7 @@ static int compare(const struct compare_options *o, struct compare_table *tables
 
 int compare_main(int argc, char **argv)
 {
-	struct compare_table tables[2] = { { NULL } };
+	struct compare_table tables[3] = { { NULL } };
 	struct compare_options o;
 	struct error err;
 	int status;

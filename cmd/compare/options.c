@@ -13,7 +13,9 @@
 
 #define OWN struct compare_options
 
-#define KEY_WORDS "disk|unit|container|cgroup|user|comm|file|dir|layer"
+#define KEY_WORDS "disk|unit|container|cgroup|user|comm|file|dir|layer|user_stack|kernel_stack"
+
+enum { KEY_VALUE = 0x100, KEY_SHARES };
 
 static int take_rows(void *own, const char *arg, struct error *err)
 {
@@ -30,7 +32,7 @@ static int take_rows(void *own, const char *arg, struct error *err)
 			error_set(err, STATUS_USAGE, -EINVAL, "unknown key '%s' of --rows",
 				  text_shown(arg).text);
 			error_hint(err, "keys: disk, unit, container, cgroup, user, comm, file, "
-					"dir, layer");
+					"dir, layer, user_stack, kernel_stack");
 			return -EINVAL;
 		}
 		o->keys |= 1U << key;
@@ -41,12 +43,20 @@ static int take_rows(void *own, const char *arg, struct error *err)
 static const struct args_option options[] = {
 	{ "rows", 0, "KEY[,KEY]",
 	  "add up rows that are the same by these keys: disk, unit, container, cgroup, user, comm "
-	  "(a name), file, dir, layer (the recorded ones)",
+	  "(a name), file, dir, layer, user_stack, kernel_stack (the recorded ones)",
 	  ARGS_SHOWN, ARGS_TAKEN(take_rows), .words = KEY_WORDS },
 	{ "least", 0, "PERCENT", "smaller changes count as none (1)", ARGS_SHOWN,
 	  ARGS_NUMBER(least, 0, 1000000) },
 	{ "json", 0, NULL, "one line of JSON, with every comparison", ARGS_OUTPUT,
 	  ARGS_FLAG(json) },
+	{ "svg", 0, "FILE", "of stack: also write a flame graph of the difference to FILE",
+	  ARGS_OUTPUT, ARGS_FILE(svg) },
+	{ "value", KEY_VALUE, "bytes|ios|time|wait",
+	  "with --svg: what frames show (bytes, or wait if that was recorded)", ARGS_OUTPUT,
+	  ARGS_WORD(enum stack_unit, value) },
+	{ "shares", KEY_SHARES, NULL,
+	  "with --svg: compare shares of the sum instead of amounts per second", ARGS_OUTPUT,
+	  ARGS_FLAG(shares) },
 	{ 0 },
 };
 
@@ -54,6 +64,7 @@ static const struct args_example examples[] = {
 	{ "before.rec after.rec", "did a change make I/O slower?" },
 	{ "@03:00..03:10 @-10m..", "last night and now" },
 	{ "--rows unit a.rec b.rec", "by service" },
+	{ "--svg diff.svg a.rec b.rec", "of stack: which code paths" },
 	{ 0 },
 };
 
@@ -111,7 +122,7 @@ const struct args_spec compare_args = {
 	.doc = "What has changed beyond chance between two recordings, or times of one: latencies, "
 	       "requests and bytes of disks, layers, units and processes. Exit status 1 if "
 	       "something got worse.",
-	.notes = "A and B are recordings (--record) of breakdown and top, or directories of "
+	.notes = "A and B are recordings (--record) of breakdown, top or stack, or directories of "
 		 "`iotrace record`; with @BEGIN..END only the intervals of that time, without a "
 		 "name before @ of " SEGMENTS_DIR
 		 ". Exit status: 0 nothing got worse, 1 something got worse, 2 they cannot be "
@@ -127,8 +138,14 @@ int compare_options(int argc, char **argv, struct compare_options *o, struct err
 
 	*o = (struct compare_options){ .least = 1 };
 	r = args_parse(&compare_args, o, argc, argv, &o->args, err);
-	if (r || o->args.help || o->n_sources == 2)
+	o->value_given = args_given(&o->args, KEY_VALUE);
+	if (r || o->args.help)
 		return r;
+	if ((o->value_given || o->shares) && !o->svg)
+		return error_set(err, STATUS_USAGE, -EINVAL, "%s requires --svg",
+				 o->shares ? "--shares" : "--value");
+	if (o->n_sources == 2)
+		return 0;
 	error_set(err, STATUS_USAGE, -EINVAL, "compare needs two recordings or times");
 	error_hint(err, "iotrace compare A.rec B.rec, or iotrace compare @03:00..03:10 @-10m..");
 	return -EINVAL;

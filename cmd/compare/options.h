@@ -6,6 +6,7 @@
 #include <limits.h>
 
 #include "cmd/cli/args.h"
+#include "output/stacks.h"
 
 /* What is compared with what: A and B. */
 struct compare_source {
@@ -22,6 +23,10 @@ struct compare_options {
 	uint64_t keys;	/* --rows: of enum compare_key, a bit each; 0: as recorded */
 	uint64_t least; /* --least: percent */
 	bool json;
+	const char *svg;       /* --svg: a file; NULL: none */
+	enum stack_unit value; /* --value, of the flame graph */
+	bool value_given;
+	bool shares; /* --shares */
 };
 
 extern const struct args_spec compare_args;

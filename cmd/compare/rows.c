@@ -7,18 +7,19 @@
 
 #include "cmd/cli/report.h"
 #include "cmd/compare/stats.h"
-#include "cmd/engine/csv.h"
-#include "cmd/engine/part.h"
 #include "core/base/array.h"
 #include "core/base/clock.h"
 
 #define ROWS_MOST 4096
 #define REQUESTS  30 /* of A and B together: with fewer a row is left out */
-#define KEY_SIZE  4096
+#define KEY_SIZE  32768
+/* A replay of stack begins with its smallest rows: the others are summed up. */
+#define STACKS_MOST "4000"
 
-const char *const compare_keys[COMPARE_KEYS] = { "op",	 "io",	      "layer",	"disk",
-						 "unit", "container", "cgroup", "user",
-						 "comm", "file",      "dir" };
+const char *const compare_keys[COMPARE_KEYS] = { "op",		"io",	     "layer",  "disk",
+						 "unit",	"container", "cgroup", "user",
+						 "comm",	"file",	     "dir",    "user_stack",
+						 "kernel_stack" };
 
 /* ---- blocks ---- */
 
@@ -28,6 +29,7 @@ static void add_counts(struct compare_counts *to, const struct compare_counts *f
 	to->time_ns += from->time_ns;
 	to->bytes += from->bytes;
 	to->errors += from->errors;
+	to->waits_ns += from->waits_ns;
 }
 
 static uint32_t add_slot(uint32_t a, uint64_t b)
@@ -94,7 +96,9 @@ struct reading {
 	char *heading;		 /* its names */
 	char start[32], end[32]; /* of the present interval */
 	uint64_t keys;
-	bool no_memory, has_slots;
+	bool no_memory, has_slots, of_stack;
+	unsigned int values;
+	const char *op; /* of stack: of the present line; otherwise it has a column */
 	/* The second time, for the histograms of the rows that are compared: */
 	bool again;
 	size_t n; /* intervals so far */
@@ -119,7 +123,9 @@ static struct compare_row *find_row(struct reading *r)
 	uint32_t number;
 
 	for (int i = 0; i < COMPARE_KEYS; i++) {
-		const char *label = r->keys & 1U << i ? csv_text(&r->csv, compare_keys[i]) : "";
+		const char *label = !(r->keys & 1U << i)       ? ""
+				    : i == COMPARE_OP && r->op ? r->op
+							       : csv_text(&r->csv, compare_keys[i]);
 		const size_t size = strlen(label) + 1;
 
 		if (len + size > sizeof(key)) {
@@ -203,11 +209,43 @@ static double number_of(const struct csv *csv, const char *name, const char *oth
 	return csv_number(csv, *csv_text(csv, name) ? name : other);
 }
 
+/* Reads, and writes. */
+static void add_stack(struct reading *r, size_t block)
+{
+	static const char *const columns[2][4] = {
+		{ "read_ios", "read_time_ns", "read_bytes", "read_wait_ns" },
+		{ "write_ios", "write_time_ns", "write_bytes", "write_wait_ns" },
+	};
+
+	if (*csv_text(&r->csv, "kernel_stack"))
+		r->table->stacks[r->side] |= COMPARE_OF_KERNEL;
+	if (*csv_text(&r->csv, "user_stack"))
+		r->table->stacks[r->side] |= COMPARE_OF_USER;
+	for (int i = 0; i < 2; i++) {
+		const struct compare_counts counts = {
+			.requests = csv_number(&r->csv, columns[i][0]),
+			.time_ns = csv_number(&r->csv, columns[i][1]),
+			.bytes = csv_number(&r->csv, columns[i][2]),
+			.waits_ns = csv_number(&r->csv, columns[i][3]),
+		};
+		struct compare_row *row;
+
+		r->op = i ? "write" : "read";
+		row = counts.requests + counts.bytes + counts.waits_ns > 0 ? find_row(r) : NULL;
+		if (row)
+			add_counts(&row->counts[r->side][block], &counts);
+	}
+}
+
 static void add_line(struct reading *r)
 {
 	const size_t block = find_block(r);
 	struct compare_row *row;
 
+	if (r->of_stack) {
+		add_stack(r, block);
+		return;
+	}
 	if (!*csv_text(&r->csv, "op"))
 		return; /* an interval without rows */
 	row = find_row(r);
@@ -238,12 +276,30 @@ static void add_hist(struct reading *r)
 		add_slots(r, row, (r->n - 1) / times->per, csv_text(&r->csv, "slots"));
 }
 
-static bool has_column(const struct reading *r, const char *name)
+static bool has_column(const struct csv *csv, const char *name)
 {
-	for (size_t i = 0; i < r->csv.n; i++)
-		if (strcmp(r->csv.names[i], name) == 0)
+	for (size_t i = 0; i < csv->n; i++)
+		if (strcmp(csv->names[i], name) == 0)
 			return true;
 	return false;
+}
+
+unsigned int compare_columns(struct csv *csv, bool of_stack)
+{
+	static const char *const names[][2] = { { "user", "user_stack" },
+						{ "kernel", "kernel_stack" },
+						{ "user_name", "user" } };
+
+	for (size_t i = 0; of_stack && i < csv->n; i++)
+		for (size_t k = 0; k < ARRAY_SIZE(names); k++)
+			if (strcmp(csv->names[i], names[k][0]) == 0) {
+				csv->names[i] = names[k][1];
+				break;
+			}
+	return !of_stack ? 0
+			 : (has_column(csv, "read_bytes") ? COMPARE_OF_BYTES : 0U) |
+			       (has_column(csv, "read_ios") ? COMPARE_OF_IOS : 0U) |
+			       (has_column(csv, "read_wait_ns") ? COMPARE_OF_WAITS : 0U);
 }
 
 static size_t take_heading(struct reading *r, const char *text)
@@ -258,12 +314,13 @@ static size_t take_heading(struct reading *r, const char *text)
 		return 0;
 	}
 	csv_open(&r->csv, r->heading);
-	r->has_slots = has_column(r, "slots");
-	r->keys = 0;
+	r->values = compare_columns(&r->csv, r->of_stack);
+	r->has_slots = has_column(&r->csv, "slots");
+	r->keys = r->of_stack ? 1U << COMPARE_OP : 0;
 	for (int key = 0; key < COMPARE_KEYS; key++)
-		if (has_column(r, compare_keys[key]))
+		if (has_column(&r->csv, compare_keys[key]))
 			r->keys |= 1U << key;
-	if (!has_column(r, "count"))
+	if (!has_column(&r->csv, "count"))
 		r->keys &= ~(1U << COMPARE_IO); /* of top it is a number */
 	if (r->chosen) {
 		if (!(r->chosen & 1U << COMPARE_LAYER))
@@ -310,13 +367,13 @@ static void report_lines(const char *name, const char *lines)
 	}
 }
 
-static int read_text(struct reading *r, const char *path, const char *begin, const char *end,
-		     struct error *err)
+/* @begin, @end: "" for all. */
+static int read_part(const char *path, const char *begin, const char *end, int side,
+		     const char *subcommand, const char *const *more, part_taker *take, void *ctx,
+		     struct part *part, struct error *err)
 {
-	const char *args[] = { "--replay", path, "--csv", "--slots", NULL, NULL, NULL, NULL, NULL };
+	const char *args[12] = { "--replay", path, "--csv", "--slots" };
 	size_t n = 4;
-	const char *name = r->side ? "B" : "A";
-	struct part part;
 	int code;
 
 	if (*begin) {
@@ -327,12 +384,35 @@ static int read_text(struct reading *r, const char *path, const char *begin, con
 		args[n++] = "--end";
 		args[n++] = end;
 	}
-	code = part_read(r->table->subcommand, args, take_text, r, &part, err);
-	if (!code && part.status)
-		code = pass_error(name, part.errors, part.status, err);
-	else if (!code && !r->again)
-		report_lines(name, part.errors);
-	if (!code && (r->no_memory || part.cut))
+	while (*more && n + 1 < ARRAY_SIZE(args))
+		args[n++] = *more++;
+	code = part_read(subcommand, args, take, ctx, part, err);
+	if (!code && part->status)
+		code = pass_error(side ? "B" : "A", part->errors, part->status, err);
+	if (!code && part->cut)
+		code = error_no_memory(err);
+	return code;
+}
+
+int compare_read(const struct compare_source *source, int side, const char *subcommand,
+		 const char *const *more, part_taker *take, void *ctx, struct part *part,
+		 struct error *err)
+{
+	return read_part(source->path, source->begin, source->end, side, subcommand, more, take,
+			 ctx, part, err);
+}
+
+static int read_text(struct reading *r, const char *path, const char *begin, const char *end,
+		     struct error *err)
+{
+	static const char *const largest[] = { "-r", STACKS_MOST, NULL };
+	struct part part;
+	int code = read_part(path, begin, end, r->side, r->table->subcommand,
+			     largest + (r->of_stack ? 0 : 2), take_text, r, &part, err);
+
+	if (!code && !r->again)
+		report_lines(r->side ? "B" : "A", part.errors);
+	if (!code && r->no_memory)
 		code = error_no_memory(err);
 	part_free(&part);
 	free(r->heading);
@@ -377,13 +457,46 @@ static int other_keys(struct error *err)
 	return -EINVAL;
 }
 
+/* What two recordings of stack have counted, and by which stacks, must be the same. */
+static int other_stacks(const struct compare_table *table, unsigned int values_of_b,
+			struct error *err)
+{
+	static const char *const values[] = { [COMPARE_OF_BYTES] = "bytes",
+					      [COMPARE_OF_BYTES | COMPARE_OF_IOS] =
+						  "bytes, I/Os and their time",
+					      [COMPARE_OF_WAITS] = "waits" };
+	static const char *const stacks[] = { "none", "of the kernel", "of user space", "both" };
+
+	if (table->values != values_of_b) {
+		error_set(err, STATUS_USAGE, -EINVAL,
+			  "A and B have not counted the same: A %s, B %s", values[table->values],
+			  values[values_of_b]);
+		error_hint(err, "record both with the same --value");
+		return -EINVAL;
+	}
+	if (table->stacks[0] != table->stacks[1]) {
+		error_set(err, STATUS_USAGE, -EINVAL,
+			  "A and B have other kinds of stacks: A %s, B %s",
+			  stacks[table->stacks[0]], stacks[table->stacks[1]]);
+		error_hint(err, "record both with the same of -K and -U, or --rows disk");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* Its stacks are keys of its rows. */
+static bool by_stacks(const struct compare_table *table)
+{
+	return table->keys & (1U << COMPARE_KERNEL_STACK | 1U << COMPARE_USER_STACK);
+}
+
 static int most_first(const void *a, const void *b)
 {
 	const struct compare_row *x = *(struct compare_row *const *)a;
 	const struct compare_row *y = *(struct compare_row *const *)b;
 
-	if (x->requests != y->requests)
-		return x->requests < y->requests ? 1 : -1;
+	if (x->weight != y->weight)
+		return x->weight < y->weight ? 1 : -1;
 	return (x->seed > y->seed) - (x->seed < y->seed);
 }
 
@@ -410,9 +523,14 @@ static size_t choose(struct compare_table *table, struct compare_row ***chosen)
 
 		for (int key = 0; key < COMPARE_KEYS; key++, label += strlen(label) + 1)
 			row->labels[key] = label;
-		for (size_t k = 0; k < 2 * COMPARE_BLOCKS; k++)
-			row->requests += row->counts[k & 1][k / 2].requests;
-		if (row->requests >= REQUESTS)
+		for (size_t k = 0; k < 2 * COMPARE_BLOCKS; k++) {
+			const struct compare_counts *counts = &row->counts[k & 1][k / 2];
+
+			row->weight += table->values == COMPARE_OF_BYTES   ? counts->bytes
+				       : table->values == COMPARE_OF_WAITS ? counts->waits_ns
+									   : counts->requests;
+		}
+		if (row->weight >= REQUESTS)
 			list[n++] = row;
 	}
 	if (n) /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
@@ -448,6 +566,7 @@ int compare_rows_read(struct compare_table *table, const struct compare_options 
 		const struct compare_source *source = &o->sources[side];
 
 		*r = (struct reading){ .table = table, .side = side, .chosen = o->keys };
+		r->of_stack = strcmp(table->subcommand, "stack") == 0;
 		table->times[side].per = 1;
 		code = read_text(r, source->path, source->begin, source->end, err);
 		if (code)
@@ -459,7 +578,12 @@ int compare_rows_read(struct compare_table *table, const struct compare_options 
 		if (side && r->keys != table->keys)
 			return other_keys(err);
 		table->keys = r->keys;
+		if (side && r->of_stack && table->values != r->values)
+			return other_stacks(table, r->values, err);
+		table->values = r->values;
 	}
+	if (by_stacks(table) && table->stacks[0] != table->stacks[1])
+		return other_stacks(table, table->values, err);
 	n = choose(table, &busiest);
 	if (!busiest)
 		return error_no_memory(err);
@@ -470,6 +594,34 @@ int compare_rows_read(struct compare_table *table, const struct compare_options 
 	else
 		keep_rows(table, busiest, n);
 	return code;
+}
+
+bool compare_rows_few(const struct compare_table *table)
+{
+	return table->values &&
+	       (table->times[0].n < STATS_LEAST_BLOCKS || table->times[1].n < STATS_LEAST_BLOCKS);
+}
+
+void compare_decode(char *text)
+{
+	const char *from = text;
+	char *to = text, digits[3] = "";
+
+	while (*from) {
+		unsigned long code = 0;
+
+		if (from[0] == '\\' && from[1] == 'x' && from[2] && from[3]) {
+			memcpy(digits, from + 2, 2);
+			code = strtoul(digits, NULL, 16);
+		}
+		if (code >= ' ' && code < 0x7f) {
+			*to++ = (char)code;
+			from += 4;
+		} else {
+			*to++ = *from++;
+		}
+	}
+	*to = 0;
 }
 
 void compare_rows_free(struct compare_table *table)

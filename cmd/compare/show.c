@@ -5,15 +5,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cmd/compare/stats.h"
 #include "core/base/array.h"
 #include "core/base/clock.h"
 #include "output/render.h"
 
-#define WIDTH	  80
-#define NAME_SIZE 2048
+#define WIDTH	   80
+#define NAME_SIZE  2048
+#define FEW_LISTED 10 /* changes of stacks, if which are chance is not known */
 
-static const char *const whats[COMPARE_WHATS] = { "average", "p99",	 "distribution",
-						  "errors",  "requests", "bytes" };
+static const char *const whats[COMPARE_WHATS] = { "average",  "p99",   "distribution", "errors",
+						  "requests", "bytes", "waits" };
 static const char *const verdicts[] = { "worse", "better", "more", "less", "same" };
 
 /* ---- text ---- */
@@ -51,7 +53,7 @@ static void name_row(const struct compare_row *row, char name[NAME_SIZE])
 	size_t len = 0;
 
 	name[0] = 0;
-	for (int key = COMPARE_LAYER; key < COMPARE_KEYS; key++) {
+	for (int key = COMPARE_LAYER; key < COMPARE_USER_STACK; key++) {
 		const char *label = row->labels[key];
 
 		/* Of a disk there is one layer. */
@@ -59,6 +61,8 @@ static void name_row(const struct compare_row *row, char name[NAME_SIZE])
 		    (key != COMPARE_LAYER || !*disk))
 			len = add_text(name, len, len ? " " : "", label);
 	}
+	compare_decode(name);
+	len = strlen(name);
 	if (*disk)
 		len = add_text(name, len, len ? " on " : "", disk);
 	if (*row->labels[COMPARE_IO])
@@ -83,10 +87,13 @@ static void put_scaled(double value, const char *const *units, size_t n, double 
 static void put_value(enum compare_what what, double value, char *to, size_t size)
 {
 	static const char *const times[] = { " ns", " us", " ms", " s" };
+	static const char *const waits[] = { " ns/s", " us/s", " ms/s", " s/s" };
 	static const char *const bytes[] = { " B/s", " KiB/s", " MiB/s", " GiB/s" };
 
 	if (what == COMPARE_AVERAGE || what == COMPARE_P99)
 		put_scaled(value, times, ARRAY_SIZE(times), 1000, to, size);
+	else if (what == COMPARE_WAITS)
+		put_scaled(value, waits, ARRAY_SIZE(waits), 1000, to, size);
 	else if (what == COMPARE_BYTES)
 		put_scaled(value, bytes, ARRAY_SIZE(bytes), 1024, to, size);
 	else
@@ -125,6 +132,40 @@ static void describe(const struct compare_change *change, char *to, size_t size)
 		snprintf(to, size, " %s -> %s, %s (%s to %s)", a, b, by, low, high);
 }
 
+/* A stack, leaf first, in lines of its own: "submit_bio <- ext4_io_submit <- ...". */
+static void put_stack(const struct compare_row *row)
+{
+	static const enum compare_key keys[] = { COMPARE_KERNEL_STACK, COMPARE_USER_STACK };
+	size_t used = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		const char *next = row->labels[keys[i]];
+
+		while (*next) {
+			const size_t len = strcspn(next, ";");
+			char frame[NAME_SIZE], shown[NAME_SIZE];
+			size_t columns = 0;
+
+			snprintf(frame, sizeof(frame), "%.*s", (int)len, next);
+			compare_decode(frame);
+			for (const char *at = render_escape(frame, shown, sizeof(shown)); *at;)
+				columns += render_step(&at);
+			if (used && used + 4 + columns + 3 <= WIDTH) {
+				fputs(" <- ", stdout);
+				used += 4;
+			} else {
+				printf("%s\n        ", used ? " <-" : "");
+				used = 8;
+			}
+			put_name(frame, WIDTH - 8 - 3);
+			used += columns;
+			next += len + (next[len] == ';');
+		}
+	}
+	if (used)
+		puts("");
+}
+
 /* In a second line if both do not fit into one. */
 static void put_change(const struct compare_change *change)
 {
@@ -143,7 +184,11 @@ static void put_change(const struct compare_change *change)
 	for (const char *at = render_escape(name, shown, sizeof(shown)); *at;)
 		columns += render_step(&at);
 	put_name(name, WIDTH - used);
-	printf("%s%s\n", used + columns + strlen(figures) > WIDTH ? "\n       " : "", figures);
+	printf("%s%s", used + columns + strlen(figures) > WIDTH ? "\n       " : "", figures);
+	if (*change->row->labels[COMPARE_KERNEL_STACK] || *change->row->labels[COMPARE_USER_STACK])
+		put_stack(change->row);
+	else
+		puts("");
 }
 
 /* A shifted distribution is not news of a row whose average or p99 says the same. */
@@ -188,7 +233,8 @@ static void put_source(const struct compare_shown *shown, int side)
 		clock_time(end, 0, to);
 	else
 		clock_date(end, 0, to);
-	snprintf(text, sizeof(text), ": %zu intervals from %sZ to %sZ", times->n, from, to);
+	snprintf(text, sizeof(text), ": %zu interval%s from %sZ to %sZ", times->n,
+		 times->n == 1 ? "" : "s", from, to);
 	printf("%c ", side ? 'B' : 'A');
 	put_path(shown->options->sources[side].name, WIDTH - 2 - strlen(text));
 	puts(text);
@@ -203,17 +249,37 @@ static size_t left_out(const struct compare_shown *shown)
 	return n;
 }
 
+/* Changes of stacks in too few intervals: which are beyond chance is not known. */
+static void put_few(const struct compare_shown *shown, size_t listed, size_t n)
+{
+	if (n > listed)
+		printf("and %zu smaller changes of stacks\n", n - listed);
+	for (size_t i = 0; i < shown->n_tables; i++)
+		if (compare_rows_few(&shown->tables[i]))
+			printf(
+			    "stack: with fewer than %d intervals of each it is not known what is "
+			    "chance\n",
+			    STATS_LEAST_BLOCKS);
+}
+
 void compare_show_text(const struct compare_shown *shown)
 {
 	const struct compare_changes *changes = shown->changes;
 	const size_t *n = changes->verdicts;
+	size_t few = 0;
 
 	for (int side = 0; side < 2; side++)
 		put_source(shown, side);
-	for (size_t i = 0; i < changes->n; i++)
-		if (changes->list[i].verdict != COMPARE_SAME &&
-		    !is_said(changes, &changes->list[i]))
-			put_change(&changes->list[i]);
+	for (size_t i = 0; i < changes->n; i++) {
+		const struct compare_change *change = &changes->list[i];
+
+		if (change->verdict == COMPARE_SAME || is_said(changes, change))
+			continue;
+		few += isnan(change->p);
+		if (!isnan(change->p) || few <= FEW_LISTED)
+			put_change(change);
+	}
+	put_few(shown, few < FEW_LISTED ? few : FEW_LISTED, few);
 	printf("%zu comparisons: %zu worse, %zu better, %zu of more or less I/O, %zu as before\n",
 	       changes->n, n[COMPARE_WORSE], n[COMPARE_BETTER], n[COMPARE_MORE] + n[COMPARE_LESS],
 	       n[COMPARE_SAME]);
@@ -245,6 +311,7 @@ static void put_comparison(const struct compare_change *change, bool first)
 	put_string("unit", shape							    ? ""
 			   : change->what == COMPARE_AVERAGE || change->what == COMPARE_P99 ? "ns"
 			   : change->what == COMPARE_BYTES ? "bytes/s"
+			   : change->what == COMPARE_WAITS ? "ns/s"
 							   : "1/s");
 	put_string("subcommand", change->subcommand);
 	fputs(",\"row\":{\"op\":", stdout);

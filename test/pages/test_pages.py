@@ -12,6 +12,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../replay"))
+import noise  # noqa: E402
 import recording as recordings  # noqa: E402
 
 IOTRACE = os.environ["IOTRACE"]
@@ -308,6 +309,57 @@ return [before, size(), base.bottom <= window.innerHeight + 1];""")
         self.assertEqual(less, height - (highest - top))
         self.assertEqual((cropped[1], cropped[3]), (highest - top, less))
         self.assertEqual(moved, f"translate(0 {highest - top})")
+
+
+class TestDifference(InBrowser):
+    """The flame graph of compare: of A in ten seconds, of B in five."""
+    A = {("sda", "fio", ("submit_bio", "kept"), ("main",)): 4_000_000,
+         ("sda", "fio", ("submit_bio", "left"), ("main",)): 6_000_000}
+    B = {("sda", "fio", ("submit_bio", "kept"), ("main",)): 3_000_000,
+         ("sdb", "fio", ("submit_bio", "came"), ("main",)): 1_000_000}
+
+    def test_frames(self):
+        """What only A has, or only B, is there, is found, and is zoomed; each frame says its numbers."""
+        paths = [os.path.join(self.folder, name) for name in ("a.rec", "b.rec")]
+        for path, rows, seconds in zip(paths, (self.A, self.B), (10, 5)):
+            with open(path, "wb") as file:
+                file.write(noise.recording_of_stack([[(*names, {"write_bytes": n}) for names, n in rows.items()]],
+                                                    seconds=seconds))
+        svg = self.picture("compare", *paths, "--svg=")
+        before, gone, zoomed, out, hovered, fills = self.driven(svg, STATE + """
+var before = state(), gone, zoomed, out, hovered = [];
+answer(', gone$');
+key('/');
+gone = state();
+key('/');
+pointer(frame('left, gone'), 'click');
+zoomed = state();
+pointer(id('reset'), 'click');
+out = state();
+frames.forEach(function (g) {
+  pointer(g, 'mouseover');
+  hovered.push([title(g), said()]);
+});
+return [before, gone, zoomed, out, hovered, frames.map(function (g) {
+  return [title(g).split(' (')[0], getComputedStyle(g.querySelector('rect')).fill,
+    g.querySelector('text') ? g.querySelector('text').textContent : ''];
+})];""")
+        shares = {title.split(" (")[0]: width for title, (_, width) in before["shown"].items()}
+        whole = shares["all, -20.0 %"]  # 1,000,000 of A each second, 800,000 of B
+        for name, rate in (("kept, +50.0 %", 600_000), ("left, gone", 600_000), ("came, new", 200_000)):
+            self.assertAlmostEqual(shares[name], whole * rate / 1_400_000, delta=0.01, msg=name)
+        self.assertEqual({title.split(" (")[0] for title in gone["hits"]}, {"left, gone", "submit_bio, gone"})
+        self.assertEqual(gone["matched"], f"Matched: {100 * 6 / 14:.2f} %")
+        self.assertEqual({title.split(" (")[0] for title in zoomed["shown"]},
+                         {"all, -20.0 %", "sda, -40.0 %", "fio, -40.0 %", "main, -40.0 %", "left, gone", "submit_bio, gone"})
+        self.assertEqual(out["shown"], before["shown"])
+        self.assertEqual([title for title, _ in hovered], [said for _, said in hovered])
+        self.assertIn("left, gone (586 KiB/s -> 0.00 B/s; 6,000,000 bytes -> 0 bytes)", dict(hovered))
+        colours = {name: list(map(int, re.findall(r"\d+", fill))) for name, fill, _ in fills}
+        for name, strongest in (("came, new", 0), ("kept, +50.0 %", 0), ("left, gone", 2), ("sda, -40.0 %", 2)):
+            self.assertEqual(max(range(3), key=colours[name].__getitem__), strongest, (name, colours[name]))
+        self.assertEqual({name: text for name, _, text in fills if name.startswith(("kept", "left"))},
+                         {"kept, +50.0 %": "kept, +50.0 %", "left, gone": "left, gone"})
 
 
 class TestHeatMap(InBrowser):

@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 
-from recording import HIST, STR, U32, U64, made
+from recording import FRAMES, HIST, STR, U32, U64, made
 
 NS = 10**9
 START = 1_796_000_000 * NS
@@ -96,6 +96,24 @@ def recording_of_top(seed, units, *args, start=START, **more):
                 "bytes": 4096 * sum(hist.values()), "time_ns": total(hist)}
 
     return made("top", {"by": 0x105}, {"rows": TOP}, timed(rows(seed, *args, names=units, **more), row, start))
+
+
+STACK = {"disk": STR, "comm": STR, "pid": U32, "kernel": FRAMES, "user": FRAMES}
+VALUES = {"bytes": ("bytes",), "ios": ("bytes", "ios", "time_ns"), "wait": ("wait_ns",)}
+
+
+def recording_of_stack(intervals, value="bytes", start=START, seconds=1):
+    """The bytes of a recording of stack --value @value: of each interval, of @seconds, rows (disk, comm, kernel frames,
+    user frames, {"read_bytes": 7, ...}), leaf first."""
+    keys = [f"{way}_{what}" for what in VALUES[value] for way in ("read", "write")]
+    made_rows = [[{"disk": disk, "comm": comm, "pid": 0, "kernel": kernel, "user": user,
+                   **{key: values.get(key, 0) for key in keys}} for disk, comm, kernel, user, values in interval]
+                 for interval in intervals]
+    return made("stack", {"reads": 1, "writes": 1, "ios": int(value == "ios"), "waits": int(value == "wait"),
+                          "value": {"bytes": 0, "ios": 1, "wait": 3}[value], "several": int(len(intervals) > 1)},
+                {"rows": {**STACK, **dict.fromkeys(keys, U64)}},
+                [("", start + i * seconds * NS, start + (i + 1) * seconds * NS, {"rows": rows_of})
+                 for i, rows_of in enumerate(made_rows)])
 
 
 def compare(folder, a, b, *options):

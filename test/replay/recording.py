@@ -257,15 +257,27 @@ def put_hist(hist):
 
 def put_rows(number, columns, rows):
     """The block of @rows ({KEY: value}) of table @number."""
-    strings = sorted({row[c["key"]] for row in rows for c in columns if c["type"] == STR})
+    strings = sorted({text for row in rows for c in columns if c["type"] in (STR, FRAMES)
+                      for text in ([row[c["key"]]] if c["type"] == STR else row[c["key"]])})
     place = {text: i for i, text in enumerate(strings)}
-    out = [put_number(number), put_number(len(strings)), *map(put_text, strings), put_number(0),
-           put_number(len(rows))]
+    nodes = {}  # (caller, string): number
+
+    def node(frames):
+        """The number of the leaf's node; @frames is leaf first."""
+        at = 0
+        for name in reversed(frames):
+            at = nodes.setdefault((at, place[name]), len(nodes) + 1)
+        return at
+
+    values = []
     for row in rows:
         for c in columns:
             value = row[c["key"]]
-            out.append(put_hist(value) if c["type"] == HIST else
-                       put_number(place[value] if c["type"] == STR else int(value)))
+            values.append(put_hist(value) if c["type"] == HIST else
+                          put_number(place[value] if c["type"] == STR else
+                                     node(value) if c["type"] == FRAMES else int(value)))
+    out = [put_number(number), put_number(len(strings)), *map(put_text, strings), put_number(len(nodes)),
+           *(put_number(x) for pair in nodes for x in pair), put_number(len(rows)), *values]
     return ROWS, b"".join(out)
 
 

@@ -3,10 +3,12 @@
 """iotrace compare, of recordings whose distributions are known: how often it is wrong, what it finds, its figures, and
 what it refuses. Second witnesses: the generator of the recordings (noise.py), and --csv of a replay."""
 import csv
+import html
 import io
 import json
 import math
 import os
+import random
 import re
 import shlex
 import subprocess
@@ -249,6 +251,201 @@ class TestFigures(CompareTest):
         self.assertEqual([json.dumps(c["row"]) for c in by_disk], 3 * ['{"op": "read", "disk": "sda"}'])
 
 
+# Of A, in ten seconds, and of B, in 20: paths (disk, comm, kernel frames, user frames), leaf first.
+USER = ("io_u<A;B>", "main")
+DIRECT = ("sda", "fio", ("submit_bio", "iomap_dio_rw", "vfs_write"), USER)
+CACHED = ("sda", "kworker", ("submit_bio", "ext4_writepages"), ())
+OLD = ("sda", "fio", ("submit_bio", "old<path>", "vfs_write"), USER)
+NEW = ("sdb", "-bash", ("submit_bio", "new_path"), ("a&b", "main"))
+PATHS = {DIRECT: 40_000_000, CACHED: 3_000_000, OLD: 7_000_000}, {DIRECT: 88_000_000, CACHED: 3_000_000, NEW: 9_000_000}
+SECONDS = 10, 20
+
+
+def stack_rows(paths, key="write_bytes"):
+    return [(*path, {key: value}) for path, value in sorted(paths.items(), key=lambda item: item[1])]
+
+
+def rate(value):
+    """A number of bytes per second as people read it."""
+    unit = 0
+    while value >= 999.5:
+        value, unit = value / 1024, unit + 1
+    return f"{value:.{0 if value >= 99.95 else 1 if value >= 9.995 else 2}f} {'B KiB MiB GiB'.split()[unit]}/s"
+
+
+def change(a, b):
+    return "gone" if not b else "new" if not a else f"x{b / a:.3g}" if b >= 10 * a else f"{100 * (b / a - 1):+.1f} %"
+
+
+class TestStacks(CompareTest):
+    def setUp(self):
+        super().setUp()
+        self.paths = [self.write(name, noise.recording_of_stack([stack_rows(paths)], seconds=seconds))
+                      for name, paths, seconds in zip(("a.rec", "b.rec"), PATHS, SECONDS)]
+
+    def picture(self, *options):
+        """The text, and of each frame its title and the width drawn."""
+        self.compare(*options, "--svg", self.path("it.svg"), *self.paths)
+        with open(self.path("it.svg"), encoding="utf-8") as file:
+            text = file.read()
+        found = re.findall(r'<g class="f"><title>([^<]*)</title><rect x="[\d.]+" y="\d+" width="([\d.]+)"', text)
+        self.assertEqual(text.count('<g class="f">'), len(found))
+        return text, sorted((html.unescape(title), float(width)) for title, width in found)
+
+    def nodes(self, whole):
+        """{the beginning of a path: [sum of A, sum of B, width]}, the width as a share."""
+        nodes = {}
+        most = {path: max(paths.get(path, 0) / of for paths, of in zip(PATHS, whole)) for path in {**PATHS[0], **PATHS[1]}}
+        for path, width in most.items():
+            disk, comm, kernel, user = path
+            names = ("all", disk, comm, *reversed(user), *reversed(kernel))
+            for n in range(1, len(names) + 1):
+                node = nodes.setdefault(names[:n], [0, 0, 0])
+                node[0] += PATHS[0].get(path, 0)
+                node[1] += PATHS[1].get(path, 0)
+                node[2] += width / sum(most.values())
+        return nodes
+
+    def test_picture(self):
+        """Each frame with its numbers, also what only A has, or B; per second, or shares."""
+        for options, whole in ([], SECONDS), (["--shares"], [sum(paths.values()) for paths in PATHS]):
+            with self.subTest(options=options):
+                text, found = self.picture(*options)
+                expected = []
+                for names, (a, b, width) in self.nodes(whole).items():
+                    sides = a / whole[0], b / whole[1]
+                    shown = [f"{100 * side:.2f} %" if options else rate(side) for side in sides]
+                    expected.append((f"{names[-1]}, {change(*sides)} ({shown[0]} -> {shown[1]}; "
+                                     f"{a:,} bytes -> {b:,} bytes)", 1180 * width))
+                self.assertEqual([title for title, _ in found], [title for title, _ in sorted(expected)])
+                for (title, width), (_, wanted) in zip(found, sorted(expected)):
+                    self.assertAlmostEqual(width, wanted, delta=0.01, msg=title)
+                self.assertIn("shares of the sum" if options else "per second", text)
+        titles = [title for title, _ in self.picture()[1]]
+        self.assertIn("io_u<A;B>, -6.4 % (4.48 MiB/s -> 4.20 MiB/s; 47,000,000 bytes -> 88,000,000 bytes)", titles)
+        self.assertIn("old<path>, gone (684 KiB/s -> 0.00 B/s; 7,000,000 bytes -> 0 bytes)", titles)
+
+    def test_colours(self):
+        """More is red, less is blue, the more the stronger; the same is grey."""
+        text, _ = self.picture()
+        fills = dict(re.findall(r'<g class="f"><title>([^,]*),[^<]*</title><rect [^>]*fill="hsl\((\d+,\d+)', text))
+        self.assertEqual({name: fills[name] for name in ("new_path", "old&lt;path&gt;", "all", "iomap_dio_rw",
+                                                         "ext4_writepages")},
+                         {"new_path": "4,90", "old&lt;path&gt;": "215,90", "all": "45,12", "iomap_dio_rw": "4,63",
+                          "ext4_writepages": "215,75"})
+        self.assertEqual([re.search(rf'fill="hsl\((\d+),[^>]*/><text [^>]*>{name}</text>', text)[1]
+                          for name in ("more in B", "less in B", "as in A")], ["4", "215", "45"])
+
+    def test_few_intervals(self):
+        """The changes, largest first, with their stacks; none is called worse, so the status is 0."""
+        text = self.compare(*self.paths)
+        self.assertEqual(text.splitlines()[2:], [
+            "less    write bytes of fio on sda 684 KiB/s -> 0 B/s, gone",
+            "        submit_bio <- old<path> <- vfs_write <- io_u<A;B> <- main",
+            "more    write bytes of -bash on sdb 0 B/s -> 439 KiB/s, new",
+            "        submit_bio <- new_path <- a&b <- main",
+            "more    write bytes of fio on sda 3.81 MiB/s -> 4.20 MiB/s, +10 %",
+            "        submit_bio <- iomap_dio_rw <- vfs_write <- io_u<A;B> <- main",
+            "less    write bytes of kworker on sda 293 KiB/s -> 146 KiB/s, -50 %",
+            "        submit_bio <- ext4_writepages",
+            "stack: with fewer than 8 intervals of each it is not known what is chance",
+            "4 comparisons: 0 worse, 0 better, 4 of more or less I/O, 0 as before"])
+        line = json.loads(self.compare("--json", *self.paths))
+        schema = test_replay.Schema()
+        schema.setUpClass()
+        self.assertTrue(schema.fits(line, schema.whole), line)
+        self.assertEqual([(c["row"]["kernel_stack"].split(";")[1], c["a"] * 10, c["b"] * 20, c["p"], c["p_holm"], c["low"])
+                          for c in line["comparisons"]],
+                         [(path[2][1], PATHS[0].get(path, 0), PATHS[1].get(path, 0), None, None, None)
+                          for path in (OLD, NEW, DIRECT, CACHED)])
+        by_disk = self.comparisons("--rows", "disk", *self.paths)
+        self.assertEqual({c["row"]["disk"]: (c["a"], c["b"]) for c in by_disk},
+                         {"sda": (5e6, 4.55e6), "sdb": (0, 0.45e6)})
+        self.assertEqual(self.comparisons("--rows", "kernel_stack", *self.paths)[0]["row"],
+                         {"op": "write", "kernel_stack": ";".join(OLD[2])})
+
+    def test_long_stacks(self):
+        """Stacks fit into 80 columns; of many changes the largest ten are listed."""
+        paths = {("sda", "fio", (*(f"function_number_{i}_{k}" for k in range(30)), "x" * 100), ()): 1000 * (i + 1)
+                 for i in range(12)}
+        files = [self.write(name, noise.recording_of_stack([stack_rows(rows)]))
+                 for name, rows in (("a.rec", paths), ("b.rec", {path: 2 * n for path, n in paths.items()}))]
+        lines = self.compare(*files).splitlines()
+        self.assertLessEqual(max(map(len, lines)), 80)
+        self.assertEqual(sum(line.startswith("more ") for line in lines), 10)
+        self.assertEqual(lines[-3], "and 2 smaller changes of stacks")
+        whole = "".join(lines)
+        for k in range(30):
+            self.assertEqual(len(re.findall(rf"function_number_11_{k}\b", whole)), 1)
+
+    def many(self, name, factor, value="bytes", key="write_bytes", seed=1, **more):
+        """Forty intervals: the path DIRECT has @factor times as much, CACHED wanders about the same."""
+        rng = random.Random(seed)
+        intervals = [[(*path, {key: int(1e7 * by * rng.uniform(0.9, 1.1)), **more})
+                      for path, by in ((DIRECT, factor), (CACHED, 1))] for _ in range(40)]
+        return self.write(name, noise.recording_of_stack(intervals, value)), intervals
+
+    def test_many_intervals(self):
+        """With enough intervals only what is beyond chance is listed: of bytes, and of waits."""
+        for value, key, what in ("bytes", "write_bytes", "bytes"), ("wait", "write_wait_ns", "waits"):
+            a, rows_a = self.many("m.rec", 1, value, key)
+            b, rows_b = self.many("n.rec", 1.3, value, key, seed=2)
+            got = {c["row"]["comm"]: c for c in self.comparisons(a, b)}
+            self.assertEqual({comm: (c["what"], c["verdict"]) for comm, c in got.items()},
+                             {"fio": (what, "more"), "kworker": (what, "same")})
+            for side, rows in ("a", rows_a), ("b", rows_b):
+                total = sum(interval[0][4][key] for interval in rows)
+                self.assertAlmostEqual(got["fio"][side] / (total / 40), 1, 7)
+            self.assertLess(got["fio"]["p_holm"], 0.05)
+            self.assertGreater(got["kworker"]["p_holm"], 0.05)
+            text = self.compare(a, b)
+            self.assertRegex(text, rf"(?m)^more    write {what} of fio on sda\s.* \+\d\d % \(\+\d+ % to \+\d+ %\)$")
+            self.assertNotIn("kworker", text)
+
+    def test_latency(self):
+        """With --value ios the average of the I/Os of a path can get worse."""
+        a, _ = self.many("m.rec", 1, "ios", "write_time_ns", write_ios=10, write_bytes=40960)
+        b, _ = self.many("n.rec", 1.5, "ios", "write_time_ns", seed=2, write_ios=10, write_bytes=40960)
+        worse = [c for c in self.comparisons(a, b, status=1) if c["verdict"] != "same"]
+        self.assertEqual([(c["what"], c["verdict"], c["row"]["comm"]) for c in worse], [("average", "worse", "fio")])
+        self.compare("--svg", self.path("it.svg"), "--value", "time", a, b, status=1)
+        with open(self.path("it.svg"), encoding="utf-8") as file:
+            self.assertRegex(file.read(), r"<title>iomap_dio_rw, \+\d\d\.\d % \([\d.]+ ms/s -> ")
+
+    def test_large_rows_last(self):
+        """A replay begins with the smallest rows: of thousands the largest are compared."""
+        small = [("sda", "small", (f"f{i}",), (), {"write_bytes": 100 + i % 7}) for i in range(6000)]
+        paths = [self.write(name, noise.recording_of_stack([small + stack_rows({DIRECT: 10**9 * by})]))
+                 for name, by in (("a.rec", 1), ("b.rec", 3))]
+        got = self.comparisons(*paths)
+        self.assertEqual((got[0]["row"]["comm"], got[0]["a"], got[0]["b"]), ("fio", 10**9, 3 * 10**9))
+
+    def test_refused(self):
+        of_bytes = self.paths[0]
+        waits = self.write("w.rec", noise.recording_of_stack([stack_rows({DIRECT: 10**9}, "read_wait_ns")], "wait"))
+        ios = self.write("i.rec", noise.recording_of_stack([stack_rows({DIRECT: 10**9}, "read_time_ns")], "ios"))
+        plain = self.write("p.rec", noise.recording_of_stack([stack_rows({("sda", "fio", (), ()): 10**9})]))
+        top = self.write("t.rec", noise.recording_of_top(1, ["a"], 10))
+        svg = ["--svg", self.path("no.svg")]
+        for words, said in (
+                ((of_bytes, waits), "A and B have not counted the same: A bytes, B waits (record both with the same "
+                                    "--value)"),
+                ((waits, ios), "A and B have not counted the same: A waits, B bytes, I/Os and their time (record both "
+                               "with the same --value)"),
+                ((of_bytes, plain), "A and B have other kinds of stacks: A both, B none (record both with the same of "
+                                    "-K and -U, or --rows disk)"),
+                ((*svg, top, top), "--svg draws recordings of stack, and A and B are none"),
+                ((*svg, "--value", "time", of_bytes, of_bytes),
+                 "A and B have not counted what --value says (recordings of stack --value ios or time have bytes, "
+                 "ios and time)"),
+                (("--value", "time", of_bytes, of_bytes), "--value requires --svg"),
+                (("--shares", of_bytes, of_bytes), "--shares requires --svg")):
+            with self.subTest(words=words):
+                self.assertEqual(self.compare(*words, status=2, err=f"iotrace: {said}\n"), "")
+                self.assertFalse(os.path.exists(self.path("no.svg")))
+        self.comparisons("--rows", "disk", of_bytes, plain)
+
+
 class TestSources(CompareTest):
     def setUp(self):
         super().setUp()
@@ -318,7 +515,7 @@ class TestSources(CompareTest):
                 ((good, slow), None), ((good, by_unit), None), ((good, self.path("no.rec")), None),
                 ((good + "@03:00", good), None), ((good + "@x..", good), None), (("@" + "1" * 99 + "..", good), None),
                 (("--rows", "unit", good, good), "A and B have no rows with keys of --rows"
-                                                 " (recordings of breakdown and of top can be compared)"),
+                                                 " (recordings of breakdown, top and stack can be compared)"),
                 (("--rows", "disks", good, good), None), (("--least", "-1", good, good), None)):
             with self.subTest(words=words):
                 done = subprocess.run([IOTRACE, "compare", *words], check=False, stdin=subprocess.DEVNULL,
@@ -361,7 +558,7 @@ class TestSources(CompareTest):
         self.compare(bad, bad, status=2, err="iotrace: A: " + done.stderr.splitlines()[-1].split(": ", 1)[1] + "\n")
         self.compare(good, f"{good}@23:59..23:58", status=2,
                      err=f"iotrace: B: --begin is not before --end (the recording is from {self.span()})"
-                         " (recordings of breakdown and of top can be compared)\n")
+                         " (recordings of breakdown, top and stack can be compared)\n")
 
     def span(self):
         return " to ".join(time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(noise.START // NS + at)) for at in (0, 20))

@@ -204,7 +204,8 @@ class Schema(unittest.TestCase):
         is_type = not types or any(isinstance(value, self.TYPES[t]) and isinstance(value, bool) == (t == "boolean")
                                    for t in ([types] if isinstance(types, str) else types))
         if not is_type or ("const" in schema and value != schema["const"]) or \
-                value not in schema.get("enum", [value]) or ("minimum" in schema and value < schema["minimum"]):
+                value not in schema.get("enum", [value]) or \
+                ("minimum" in schema and value is not None and value < schema["minimum"]):
             return False
         chosen = [self.fits(value, each) for key in ("oneOf", "anyOf") for each in schema.get(key, [])]
         if chosen and (not any(chosen) or ("oneOf" in schema and sum(chosen) != 1)):
