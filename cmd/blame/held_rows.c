@@ -112,16 +112,25 @@ static char *name_of(const struct held_rows *rows, const struct hist_key *key, c
 	return blame_name(from->o, &labels, false);
 }
 
+/* Without room for another row no name is stored: a new one is NULL. */
+static const char *keep(struct held_rows *rows, const char *name)
+{
+	return rows->n_entries < HELD_ROWS ? text_keep(&rows->texts, name)
+					   : text_find(&rows->texts, name);
+}
+
 static int find_key(struct held_rows *rows, const struct hist_key *key, struct entry_key *to)
 {
 	const char *disk = disk_of(rows, key);
 	char *name = name_of(rows, key, disk);
 
-	to->disk = text_keep(&rows->texts, disk);
-	to->victim = name ? text_keep(&rows->texts, name) : NULL;
+	if (!name)
+		return -ENOMEM;
+	to->disk = keep(rows, disk);
+	to->victim = keep(rows, name);
 	to->kind = kinds[key->row];
 	free(name);
-	return to->disk && to->victim ? 0 : -ENOMEM;
+	return (to->disk && to->victim) || rows->n_entries == HELD_ROWS ? 0 : -ENOMEM;
 }
 
 /* *@out NULL: there is no room for another row. */

@@ -100,13 +100,20 @@ static int compare_text(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
-const char *text_keep(struct text_set *set, const char *text)
+const char *text_find(const struct text_set *set, const char *text)
 {
-	char *copy;
 	void *node = tfind(text, &set->root, compare_text);
 
-	if (node)
-		return *(char **)node;
+	return node ? *(char **)node : NULL;
+}
+
+const char *text_keep(struct text_set *set, const char *text)
+{
+	const char *there = text_find(set, text);
+	char *copy;
+
+	if (there)
+		return there;
 	copy = strdup(text);
 	if (!copy)
 		return NULL;

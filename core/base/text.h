@@ -39,6 +39,8 @@ struct text_set {
 
 /* The stored copy of @text; NULL: out of memory. */
 const char *text_keep(struct text_set *set, const char *text);
+/* The same if it is stored already; NULL: it is not. */
+const char *text_find(const struct text_set *set, const char *text);
 /* Bytes of memory in use, approximately. */
 size_t text_set_memory(const struct text_set *set);
 void text_set_free(struct text_set *set);

@@ -124,10 +124,18 @@ static void bounded(void **state)
 {
 	struct blame_options o = { 0 };
 	struct held_rows rows = opened(&o);
+	size_t memory;
 
 	(void)state;
-	for (uint64_t i = 1; i <= HELD_ROWS + 10; i++)
+	for (uint64_t i = 1; i <= HELD_ROWS; i++)
 		add(&rows, HELD_TAG, i, 2, MS);
+	memory = text_set_memory(&rows.texts);
+	for (uint64_t i = 1; i <= 10; i++)
+		add(&rows, HELD_TAG, HELD_ROWS + i, 2, MS);
+	assert_int_equal(rows.full, 20);
+	/* Names that have no row are not stored; a row that is there goes on. */
+	assert_int_equal(text_set_memory(&rows.texts), memory);
+	add(&rows, HELD_TAG, 7, 3, MS);
 	assert_int_equal(rows.full, 20);
 	assert_int_equal(held_rows_make(&rows), 0);
 	assert_int_equal(rows.n, HELD_ROWS);
