@@ -156,7 +156,7 @@ static void open_triggers(struct record *r)
 {
 	struct triggers *t = &r->o.triggers;
 
-	triggers_open(t, r->ring, r->o.after_ns);
+	triggers_open(t, r->ring, r->o.after_ns, r->o.interval_ns);
 	for (size_t i = 0; i < t->n; i++) {
 		const char *needs = trigger_needs(t->list[i].kind);
 

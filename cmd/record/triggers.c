@@ -82,7 +82,7 @@ int triggers_add(struct triggers *t, const char *arg, struct error *err)
 
 static void meet(struct triggers *t, struct trigger *trigger, uint64_t epoch_ns, const char *what)
 {
-	const bool same = trigger->true_ns && epoch_ns - trigger->true_ns < t->after_ns &&
+	const bool same = trigger->true_ns && epoch_ns - trigger->true_ns < t->same_ns &&
 			  trigger->kind != TRIGGER_SIGNAL;
 	char text[TRIGGER_TEXT_SIZE];
 
@@ -180,10 +180,13 @@ static int read_pressure(const struct triggers *t, uint64_t *us)
 	return total && sscanf(total, "total=%" SCNu64, us) == 1 ? 0 : -EINVAL;
 }
 
-void triggers_open(struct triggers *t, struct ring *ring, uint64_t after_ns)
+void triggers_open(struct triggers *t, struct ring *ring, uint64_t after_ns, uint64_t interval_ns)
 {
 	t->ring = ring;
-	t->after_ns = after_ns;
+	/* The next interval may end somewhat late. */
+	t->same_ns = interval_ns + interval_ns / 2;
+	if (t->same_ns < after_ns)
+		t->same_ns = after_ns;
 	t->psi_fd = -1;
 	for (size_t i = 0; i < t->n && t->psi_fd < 0; i++) {
 		int r = 0;

@@ -28,7 +28,7 @@ struct triggers {
 	size_t n;
 	/* Private: */
 	struct ring *ring;
-	uint64_t after_ns;
+	uint64_t same_ns;
 	int psi_fd;		 /* of /proc/pressure/io; -1: not needed, or not there */
 	uint64_t psi_us, psi_ns; /* at the last poll */
 };
@@ -40,8 +40,9 @@ int triggers_add(struct triggers *t, const char *arg, struct error *err);
 const char *trigger_needs(enum trigger_kind kind);
 
 /* Before privileges are dropped: opens what it needs, and reports what this machine lacks.  A
- * condition that is met again within @after_ns is the same event.  @ring must outlive it. */
-void triggers_open(struct triggers *t, struct ring *ring, uint64_t after_ns);
+ * condition that is met again within @after_ns, or in the next interval, is the same event.  @ring
+ * must outlive it. */
+void triggers_open(struct triggers *t, struct ring *ring, uint64_t after_ns, uint64_t interval_ns);
 void triggers_close(struct triggers *t);
 
 /* An interval of @tool: are conditions met? */
