@@ -126,7 +126,7 @@ class Machine:
 
     def run(self, mode, timeout=None):
         """QEMU's exit status, or None when the time was up and it was ended. mode: test,
-        shell or trial."""
+        shell, trial or reboot."""
         program, package, *_ = PROCESSORS[self.kernel.arch]
         if not shutil.which(program):
             raise CannotBoot(f"no {program}: install {package}")
