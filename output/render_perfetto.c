@@ -9,6 +9,7 @@
 
 #include "core/base/array.h"
 #include "core/base/clock.h"
+#include "core/base/intern.h"
 #include "output/pivot.h"
 
 /* A disk is a process of the trace, and a lane a thread of it: slices of a lane do not overlap. */
@@ -19,12 +20,30 @@ struct lane {
 	uint64_t end_ns; /* of its last slice */
 };
 
+/* Rows that are no requests are sums of an interval: of each object and operation there is a
+ * counter track for each figure, on a process of the object. */
+#define TRACKS_MOST (1 << 14)
+#define OBJECT_SIZE 8192 /* of its name: a path, and more */
+#define OP_SIZE	    256
+#define GAP_NS	    (NS_PER_SEC / 2) /* between intervals: nothing was recorded */
+
+struct track {
+	uint32_t object;
+	bool on;   /* its last value is not 0 */
+	bool seen; /* it is in this interval */
+};
+
 enum { TIME, TOTAL, ADMIT, QUEUE, DEVICE, NUMBERS };
 #define PHASES ADMIT
 
 struct trace {
 	const struct column *disk, *op, *numbers[NUMBERS];
-	char **disks; /* by number */
+	const struct column *count, *p99; /* of sums */
+	struct intern names;		  /* of tracks: "OBJECT", NUL, "OPERATION" */
+	struct track *tracks;		  /* by number of the name */
+	size_t n_tracks;
+	uint64_t end_ns; /* of the last interval; 0: none yet */
+	char **disks;	 /* by number; and objects */
 	size_t n_disks;
 	struct lane *lanes;
 	size_t n_lanes;
@@ -44,6 +63,8 @@ static void free_trace(struct renderer *r)
 	if (t) {
 		free(t->disks);
 		free(t->lanes);
+		free(t->tracks);
+		intern_free(&t->names);
 	}
 	free(t);
 	r->own = NULL;
@@ -68,13 +89,13 @@ static void put_place(struct sink *sink, const struct trace *t, size_t lane)
 	sink_printf(sink, ",\"pid\":%u,\"tid\":%zu", t->lanes[lane].disk + 1, lane + 1);
 }
 
-/* The name of a disk or a lane: @what is "process_name" or "thread_name". */
-static void put_name(struct sink *sink, struct trace *t, size_t lane, const char *what,
-		     const char *name)
+/* The name of a disk, an object or a lane: @what is "process_name" or "thread_name". */
+static void put_name(struct sink *sink, struct trace *t, uint32_t disk, size_t lane,
+		     const char *what, const char *name)
 {
 	begin_event(sink, t, "M");
 	json_member(sink, "name", what, false);
-	put_place(sink, t, lane);
+	sink_printf(sink, ",\"pid\":%u,\"tid\":%zu", disk + 1, lane + 1);
 	json_key(sink, "args", false);
 	sink_puts(sink, "{");
 	json_member(sink, "name", name, true);
@@ -178,9 +199,133 @@ static int find_lane(struct sink *sink, struct trace *t, const void *row, size_t
 		return error_no_memory(err);
 	added->disk = (uint32_t)disk;
 	if (!of_disk)
-		put_name(sink, t, *out, "process_name", t->disks[disk]);
+		put_name(sink, t, added->disk, *out, "process_name", t->disks[disk]);
 	snprintf(name, sizeof(name), "lane %zu", of_disk + 1);
-	put_name(sink, t, *out, "thread_name", name);
+	put_name(sink, t, added->disk, *out, "thread_name", name);
+	return 0;
+}
+
+/* ---- counters ---- */
+
+/* Adds @text to the @n characters of @name. */
+static size_t add_text(char *name, size_t size, size_t n, const char *text)
+{
+	const int more = snprintf(name + n, size - n, "%s%s", n && *text ? " " : "", text);
+
+	return more < 0 || n + (size_t)more >= size ? size - 1 : n + (size_t)more;
+}
+
+/* "sda blk", and "read" or "read cached": the values of its labels. */
+static void name_row(const struct schema *schema, const void *row, char object[OBJECT_SIZE],
+		     char op[OP_SIZE])
+{
+	size_t n = 0, n_op = 0;
+
+	object[0] = op[0] = 0;
+	for (size_t i = 0; i < schema->n; i++) {
+		const struct column *c = &schema->columns[i];
+		char number[24];
+
+		if (!column_in_json(c) || c->role != ROLE_LABEL)
+			continue;
+		snprintf(number, sizeof(number), "%" PRIu64,
+			 c->type == COLUMN_STR ? 0 : column_integer(c, row));
+		if (c == schema_column(schema, "op") || c == schema_column(schema, "io") ||
+		    c == schema_column(schema, "direction"))
+			n_op = add_text(op, OP_SIZE, n_op, column_string(c, row));
+		else
+			n = add_text(object, OBJECT_SIZE, n,
+				     c->type == COLUMN_STR ? column_string(c, row) : number);
+	}
+}
+
+/* The track of @row; NULL with @err. */
+static struct track *find_track(struct sink *sink, struct trace *t, const struct schema *schema,
+				const void *row, struct error *err)
+{
+	char key[OBJECT_SIZE + OP_SIZE], op[OP_SIZE];
+	struct track *track = NULL;
+	size_t n_objects = t->n_disks, object, n;
+	uint32_t number;
+	int is_new = 0;
+
+	name_row(schema, row, key, op);
+	n = strlen(key) + 1;
+	memcpy(key + n, op, strlen(op) + 1);
+	if (t->n_tracks == TRACKS_MOST &&
+	    intern_find(&t->names, key, n + strlen(op) + 1) == INTERN_NONE) {
+		error_set(err, STATUS_FAILED, -E2BIG, "more than %d rows: no trace of so many",
+			  TRACKS_MOST);
+		return NULL;
+	}
+	number = intern_bytes(&t->names, key, n + strlen(op) + 1, &is_new);
+	if (number != INTERN_NONE && !is_new)
+		return &t->tracks[number];
+	object = find_disk(t, key);
+	if (number != INTERN_NONE && object < t->n_disks)
+		track = ARRAY_ADD(t->tracks, t->n_tracks);
+	if (!track) {
+		error_no_memory(err);
+		return NULL;
+	}
+	track->object = (uint32_t)object;
+	if (t->n_disks > n_objects)
+		put_name(sink, t, track->object, 0, "process_name", key);
+	return track;
+}
+
+/* @row NULL: nothing happened from then on. */
+static void put_counters(struct sink *sink, struct trace *t, const struct track *track,
+			 const void *row, uint64_t start_ns, uint64_t ns)
+{
+	const char *name = intern_key(&t->names, (uint32_t)(track - t->tracks));
+	const uint64_t count = row ? column_integer(t->count, row) : 0;
+	/* Times in milliseconds; other values as they are. */
+	const bool times = strcmp(t->p99->unit, "ns") == 0;
+	const double unit = times ? 1e6 : 1;
+	const double total = row ? (double)number_of(t, TOTAL, row) : 0;
+
+	begin_event(sink, t, "C");
+	json_member(sink, "name", name + strlen(name) + 1, false);
+	sink_printf(sink, ",\"pid\":%u", track->object + 1);
+	put_us(sink, "ts", (int64_t)(start_ns - t->origin_ns));
+	sink_printf(sink, ",\"args\":{\"per second\":%.3f,\"average%s\":%.6f,\"p99%s\":%.6f}}\n",
+		    ns ? (double)count * NS_PER_SEC / (double)ns : 0, times ? " ms" : "",
+		    count ? total / (double)count / unit : 0, times ? " ms" : "",
+		    row ? (double)column_integer(t->p99, row) / unit : 0);
+}
+
+/* Tracks that are not in the present interval are 0 from @at_ns on. */
+static void end_tracks(struct sink *sink, struct trace *t, uint64_t at_ns)
+{
+	for (size_t i = 0; i < t->n_tracks; i++) {
+		struct track *track = &t->tracks[i];
+
+		if (track->on && !track->seen)
+			put_counters(sink, t, track, NULL, at_ns, 0);
+		track->on = track->seen;
+		track->seen = false;
+	}
+}
+
+static int put_sums(struct sink *sink, struct trace *t, const struct render_interval *in,
+		    struct error *err)
+{
+	const uint64_t start_ns = in->interval.start_ns, ns = in->interval.end_ns - start_ns;
+
+	if (t->end_ns && start_ns > t->end_ns + GAP_NS)
+		end_tracks(sink, t, t->end_ns);
+	for (size_t i = 0; i < in->n; i++) {
+		const void *row = schema_row(in->schema, in->rows, i);
+		struct track *track = find_track(sink, t, in->schema, row, err);
+
+		if (!track)
+			return -ENOMEM;
+		track->seen = true;
+		put_counters(sink, t, track, row, start_ns, ns);
+	}
+	end_tracks(sink, t, start_ns);
+	t->end_ns = in->interval.end_ns;
 	return 0;
 }
 
@@ -198,6 +343,10 @@ static int perfetto_begin(struct renderer *r, const struct render_head *head, st
 	t->op = schema_column(head->schema, "op");
 	for (int i = 0; i < NUMBERS; i++)
 		t->numbers[i] = schema_column(head->schema, keys[i]);
+	t->count = schema_column(head->schema, "count");
+	t->p99 = schema_column(head->schema, "p99_ns") ?: schema_column(head->schema, "p99");
+	if (!t->numbers[TOTAL])
+		t->numbers[TOTAL] = schema_column(head->schema, "total");
 	sink_puts(&sink, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
 	return sink_flush(&sink);
 }
@@ -245,7 +394,7 @@ static int perfetto_interval(struct renderer *r, const struct render_interval *i
 	 * days. Requests may have begun a day before. */
 	if (!t->origin_ns)
 		t->origin_ns = in->interval.start_ns / NS_PER_SEC * NS_PER_SEC - 86400 * NS_PER_SEC;
-	code = put_rows(&sink, t, in, err);
+	code = t->numbers[TIME] ? put_rows(&sink, t, in, err) : put_sums(&sink, t, in, err);
 	if (!code)
 		code = sink_flush(&sink);
 	if (code)
@@ -256,11 +405,12 @@ static int perfetto_interval(struct renderer *r, const struct render_interval *i
 static int perfetto_end(struct renderer *r, struct error *err)
 {
 	struct sink sink = sink_of(r->stream);
-	const struct trace *t = r->own;
+	struct trace *t = r->own;
 
 	(void)err;
 	if (!t)
 		return 0;
+	end_tracks(&sink, t, t->end_ns);
 	sink_puts(&sink, "],\"otherData\":{\"iotrace\":\"" IOTRACE_VERSION "\",\"origin\":\"");
 	put_seconds(&sink, t->origin_ns);
 	sink_puts(&sink, "\"}}\n");

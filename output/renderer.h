@@ -93,7 +93,8 @@ extern const struct renderer_ops text_renderer, json_renderer, csv_renderer;
 /*
  * A trace for ui.perfetto.dev, in the JSON format of chrome://tracing: one object for the whole
  * run.  Each row, a request with columns `disk`, `op`, `time` and `total_ns`, is a slice on a lane
- * of its disk, with the phases in it; its arguments are the row of --json.  Losses: like text.
+ * of its disk, with the phases in it; its arguments are the row of --json.  Rows without a `time`,
+ * sums with `count`, `total_ns` and `p99_ns`, are counters by their labels.  Losses: like text.
  */
 extern const struct renderer_ops perfetto_renderer;
 

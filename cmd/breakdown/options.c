@@ -13,6 +13,8 @@ static const struct breakdown_unit nsecs = { "nsecs", 1 }, usecs = { "usecs", 10
 
 #define DEFAULT_KEYS 20
 
+enum { KEY_FORMAT = 0x100 };
+
 const struct breakdown_unit *breakdown_unit(uint64_t ns)
 {
 	return ns == nsecs.ns ? &nsecs : ns == usecs.ns ? &usecs : ns == msecs.ns ? &msecs : NULL;
@@ -49,6 +51,13 @@ static int take_heatmap(void *own, const char *arg, struct error *err)
 	return arg ? args_file("--heatmap", arg, &o->svg, err) : 0;
 }
 
+static int take_format(void *own, const char *arg, struct error *err)
+{
+	OWN *o = own;
+
+	return args_trace(&o->args, arg, err);
+}
+
 static const struct args_option options[] = {
 	{ "type", 'T', "LAYER",
 	  "histograms of one layer: syscall, vfs, ext4, xfs, btrfs, nfs, fuse, 9p, fs (all of "
@@ -62,8 +71,8 @@ static const struct args_option options[] = {
 	  ARGS_WORD(enum breakdown_value, value), .words = "latency|size|distance|depth|gap" },
 	{ "hist", 0, NULL, "without -T: also print a histogram of each row", ARGS_SHOWN,
 	  ARGS_FLAG(hist), .flags = ARGS_REPLAY },
-	KEYS_OPTION("rows per KEY, largest total time first: disk, process, comm (a name), "
-		    "cgroup, unit, container, user"),
+	KEYS_OPTION("rows per KEY, most time first: disk, process, comm (a name), cgroup, unit, "
+		    "container, user"),
 	{ "maxrows", 'r', "ROWS", "with --by: show the ROWS largest keys (text: 20)", ARGS_SHOWN,
 	  ARGS_NUMBER(max_keys, 1, UINT32_MAX), .flags = ARGS_REPLAY },
 	{ "heatmap", 0, "FILE",
@@ -74,6 +83,8 @@ static const struct args_option options[] = {
 	  ARGS_TAKEN(take_msecs), .flags = ARGS_REPLAY },
 	{ "microseconds", 'u', NULL, "show times in microseconds", ARGS_SHOWN,
 	  ARGS_TAKEN(take_usecs), .flags = ARGS_REPLAY },
+	{ "format", KEY_FORMAT, "FORMAT", "perfetto: counters for ui.perfetto.dev", ARGS_OUTPUT,
+	  ARGS_TAKEN(take_format), .flags = ARGS_REPLAY, .words = "perfetto" },
 	{ 0 },
 };
 

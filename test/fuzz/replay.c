@@ -66,6 +66,7 @@ static const struct form forms[] = {
 	{ "slow", SHOWN_JSON, false, { "-m", "1", "--cgroup", "/", "--json" } },
 	{ "slow", SHOWN_FREE, false, { "--by", "unit,disk", "-d", "loop0", "-p", "7" } },
 	{ "slow", SHOWN_TRACE, false, { "--format", "perfetto" } },
+	{ "breakdown", SHOWN_TRACE, false, { "--format", "perfetto" } },
 	{ "virtio", SHOWN_JSON, false, { "-d", "virtio_blk", "-q", "req.0", "--json" } },
 	{ "stack", SHOWN_JSON, false, { "--sum", "--json" } },
 	{ "stack", SHOWN_SVG, false, { "--sum", "--svg", written_path } },

@@ -404,10 +404,114 @@ class Trace(unittest.TestCase):
     def test_refused(self):
         for subcommand, options, said in (("slow", ["--format=json"], b"unknown format 'json'"),
                                           ("slow", ["--format=perfetto", "--json"], b"mutually exclusive"),
-                                          ("breakdown", ["--format=perfetto"], b"unknown option '--format=perfetto'")):
+                                          ("top", ["--format=perfetto"], b"unknown option '--format=perfetto'")):
             status, out, err = replay(subcommand, path_of(subcommand + ".rec"), *options)
             self.assertEqual((status, out, err.count(b"\n")), (2, b"", 1), err)
             self.assertIn(said, err)
+
+
+class Counters(unittest.TestCase):
+    """`breakdown --format=perfetto`: the rows of --json as counters, one value for each interval."""
+
+    def check(self, path, *options):
+        """Each value, and a 0 where a row is missing, or the recording has a gap, or ends."""
+        status, out, _ = replay("breakdown", path, "--format=perfetto", *options)
+        self.assertEqual(status, 0)
+        trace = json.loads(out, parse_float=decimal.Decimal)
+        origin = decimal.Decimal(trace["otherData"]["origin"])
+        names, got = {}, {}
+        for event in trace["traceEvents"]:
+            if event["ph"] == "M":
+                self.assertEqual(event["name"], "process_name")
+                self.assertNotIn(event["pid"], names)
+                names[event["pid"]] = event["args"]["name"]
+                continue
+            self.assertEqual(event["ph"], "C")
+            at = int(event["ts"] * 1000 + origin * 10**9)
+            values = {key: float(value) for key, value in event["args"].items()}
+            got.setdefault((names[event["pid"]], event["name"]), []).append((at, values))
+        self.assertEqual(len(set(names.values())), len(names))
+        lines = [json.loads(line, parse_float=decimal.Decimal)
+                 for line in replay("breakdown", path, "--json", *options)[1].splitlines()]
+        labels = [column["key"] for column in lines[0]["columns"] if column["role"] == "label"]
+        times = [(int(line["start"] * 10**9), int(line["end"] * 10**9)) for line in lines[1:]]
+        want, on = {}, {}
+        for (start, end), line, before in zip(times, lines[1:], [None, *times]):
+            rows = {}
+            for row in line["rows"]:
+                name = [" ".join(str(row[key]) for key in labels if row[key] and of_op == (key in ("op", "io", "direction")))
+                        for of_op in (False, True)]
+                rows[tuple(name)] = row
+            if before and start - before[1] > 10**9 // 2:
+                for name in on:
+                    want[name].append((before[1], None))
+                on = {}
+            for name, row in rows.items():
+                want.setdefault(name, []).append((start, (row, end - start)))
+            for name in on:
+                if name not in rows:
+                    want[name].append((start, None))
+            on = rows
+        for name in on:
+            want[name].append((times[-1][1], None))
+        self.assertEqual({name: [at for at, _ in values] for name, values in got.items()},
+                         {name: [at for at, _ in values] for name, values in want.items()})
+        for name, values in want.items():
+            for (_, row), (_, shown) in zip(values, got[name]):
+                self.check_values(row, shown)
+        return got
+
+    def check_values(self, of_interval, shown):
+        if not of_interval:
+            self.assertEqual(set(shown.values()), {0.0})
+            return
+        row, ns = of_interval
+        times = "p99_ns" in row
+        total, p99 = (row["total_ns"], row["p99_ns"]) if times else (row["total"], row["p99"])
+        unit, name = (1e6, " ms") if times else (1, "")
+        self.assertEqual(set(shown), {"per second", "average" + name, "p99" + name})
+        self.assertAlmostEqual(shown["per second"], row["count"] * 1e9 / ns, delta=1e-3)
+        self.assertAlmostEqual(shown["average" + name], total / row["count"] / unit if row["count"] else 0, delta=1e-6)
+        self.assertAlmostEqual(shown["p99" + name], p99 / unit, delta=1e-6)
+
+    def test_recordings(self):
+        tracks = sum(len(self.check(path_of(name + ".rec"))) for name, subcommand in RECORDED.items()
+                     if subcommand == "breakdown")
+        self.assertGreater(tracks, 50)
+        self.check(path_of("breakdown-blk-by.rec"), "--by", "disk")
+
+    def test_gaps(self):
+        """Rows that come and go, intervals without any, and a time in which nothing was recorded."""
+        day, ns = 20000 * 86400, 10**9
+        row = {"disk": "sda", "layer": "blk", "op": "read", "count": 4, "total_ns": 80000, "slots": {20000: 4}}
+        other = {**row, "op": "write", "disk": "a\"b\x1b"}
+        rows = [[row], [row, other], [], [other], [row]]
+        data = recording.made("breakdown", {"unit_ns": 1, "by": 1},
+                              {"rows": {"disk": recording.STR, "layer": recording.STR, "op": recording.STR,
+                                        "count": recording.U64, "total_ns": recording.U64, "slots": recording.HIST}},
+                              [("", (day + start) * ns, (day + start + 1) * ns, {"rows": some})
+                               for start, some in zip((10, 11, 12, 13, 20), rows)])
+        with Folder() as folder:
+            path = os.path.join(folder, "gaps.rec")
+            with open(path, "wb") as file:
+                file.write(data)
+            got = self.check(path)
+        self.assertEqual({name: [(at // ns - day, values["per second"]) for at, values in track]
+                          for name, track in got.items()},
+                         {("sda blk", "read"): [(10, 4), (11, 4), (12, 0), (20, 4), (21, 0)],
+                          ('a"b\x1b blk', "write"): [(11, 4), (12, 0), (13, 4), (14, 0)]})
+
+    def test_bounded(self):
+        """A row of each of many processes: refused, in a line."""
+        columns = {"comm": recording.STR, "layer": recording.STR, "op": recording.STR, "count": recording.U64}
+        rows = [{"comm": f"c{i}", "layer": "blk", "op": "read", "count": 1} for i in range(16400)]
+        with Folder() as folder:
+            path = os.path.join(folder, "many.rec")
+            with open(path, "wb") as file:
+                file.write(recording.made("breakdown", {"unit_ns": 1, "by": 3}, {"rows": columns},
+                                          [("", 10**9, 2 * 10**9, {"rows": rows})]))
+            status, _, err = replay("breakdown", path, "--format=perfetto")
+        self.assertEqual((status, err), (1, b"iotrace: more than 16384 rows: no trace of so many\n"))
 
 
 class Narrowed(unittest.TestCase):
