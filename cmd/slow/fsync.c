@@ -296,7 +296,7 @@ static int rows(struct tool_run *run, struct recording_interval *out, struct err
 		.cgroups = s->cgroups,
 		.mounts = s->mounts,
 		.epoch = skel->bss->epoch,
-		.epoch_less = (int64_t)(now - clock_mono_ns()),
+		.epoch_less = (int64_t)tool_epoch_ns(run, 0),
 		.utc_offset = clock_utc_offset(now),
 	};
 

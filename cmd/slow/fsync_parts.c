@@ -9,7 +9,22 @@ struct walk {
 	const struct fsync_call *call;
 	uint64_t at_ns, limit_ns;
 	uint64_t data_ns; /* its own data was written back */
+	struct fsync_parts *out;
 };
+
+static void add_phase(struct fsync_parts *p, const uint64_t *part, uint64_t ns)
+{
+	const size_t at = (size_t)((const char *)part - (const char *)p);
+	const size_t last = p->n_phases - 1;
+
+	if (p->n_phases && last < FSYNC_PHASES && p->phases[last].part == at) {
+		p->phases[last].ns += ns;
+		return;
+	}
+	if (p->n_phases < FSYNC_PHASES)
+		p->phases[p->n_phases] = (struct fsync_phase){ at, ns };
+	p->n_phases++;
+}
 
 /* The time up to @until_ns (0: unknown), if it is ahead, is a part of *part. */
 static void spend(struct walk *w, uint64_t until_ns, uint64_t *part)
@@ -19,6 +34,7 @@ static void spend(struct walk *w, uint64_t until_ns, uint64_t *part)
 	if (until_ns <= w->at_ns)
 		return;
 	*part += until_ns - w->at_ns;
+	add_phase(w->out, part, until_ns - w->at_ns);
 	w->at_ns = until_ns;
 }
 
@@ -85,7 +101,7 @@ void fsync_parts(const struct fsync_call *call, const struct fsync_commit *commi
 	const uint64_t begin_ns = call->sync_ns ?: call->enter_ns;
 	const uint64_t data_ns = call->data_ns > begin_ns ? call->data_ns : begin_ns;
 	const bool flushes = call->flush_ns >= data_ns;
-	struct walk w = { call, call->enter_ns, call->exit_ns, data_ns };
+	struct walk w = { call, call->enter_ns, call->exit_ns, data_ns, out };
 	size_t waited;
 
 	*out = (struct fsync_parts){ 0 };

@@ -8,9 +8,20 @@
 
 #include "probes/slow_fsync.h"
 
+#define FSYNC_PHASES 64
+
+/* A piece of a part. */
+struct fsync_phase {
+	size_t part; /* its offset in struct fsync_parts */
+	uint64_t ns;
+};
+
 /* The parts of a call's time (docs/COUNTING.md), in ns: their sum is exit_ns - enter_ns. */
 struct fsync_parts {
 	uint64_t data, previous, locking, ordered, log, flush, rest;
+	/* One after the other, from enter_ns on; n_phases may be more than there is room for. */
+	struct fsync_phase phases[FSYNC_PHASES];
+	size_t n_phases;
 	const struct fsync_commit *commit; /* that the call waited for; NULL: none */
 	uint64_t
 	    from_ns; /* from here to the beginning of its own flush, or to its end, commits count */

@@ -2,6 +2,7 @@
 #include "cmd/slow/fsync_rows.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,6 +98,14 @@ static const struct column columns[] = {
 	LABEL(cgroup, NULL, 0, "control group of the process"),
 	LABEL(unit, NULL, 0, "systemd unit of that control group"),
 	LABEL(container, NULL, 0, "container of that control group"),
+	LABEL(
+	    disks, NULL, 0,
+	    "the disks that the disk of the file system consists of (LVM, LUKS, md), separated by "
+	    "commas"),
+	LABEL(
+	    phases, NULL, 0,
+	    "the parts one after the other, from the beginning of the call, with their time in ns: "
+	    "rest 1200, data 340000, ...; empty: more than 64"),
 	STATE(utc_offset, "s", "time zone of the machine, seconds east of UTC modulo 2^32"),
 };
 
@@ -390,6 +399,54 @@ static const char *ordered_text(struct fsync_rows *rows, const struct fsync_call
 	return rows->whole_text;
 }
 
+/* Of the devices of last calls it is known already. */
+static const char *disks_text(struct fsync_rows *rows, uint32_t dev, const struct fsync_tables *t)
+{
+	struct fsync_below *known = &rows->below[dev % ARRAY_SIZE(rows->below)];
+	uint32_t devs[DISKS_BELOW];
+	char text[512] = "";
+	size_t n, len = 0;
+
+	if (!dev)
+		return "";
+	if (known->text && known->dev == dev)
+		return known->text;
+	n = disks_below(t->disks, dev, devs, ARRAY_SIZE(devs));
+	for (size_t i = 0; i < n && len < sizeof(text); i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s", i ? "," : "",
+					disks_name(t->disks, devs[i]));
+	*known = (struct fsync_below){ dev, text_keep(&rows->texts, text) };
+	return known->text;
+}
+
+static const char *phases_text(struct fsync_rows *rows, const struct fsync_parts *p)
+{
+	static const struct {
+		size_t part;
+		const char *name;
+	} names[] = {
+		{ offsetof(struct fsync_parts, data), "data" },
+		{ offsetof(struct fsync_parts, previous), "previous" },
+		{ offsetof(struct fsync_parts, locking), "locking" },
+		{ offsetof(struct fsync_parts, ordered), "ordered" },
+		{ offsetof(struct fsync_parts, log), "log" },
+		{ offsetof(struct fsync_parts, flush), "flush" },
+		{ offsetof(struct fsync_parts, rest), "rest" },
+	};
+	char text[FSYNC_PHASES * 32] = "";
+	size_t len = 0;
+
+	for (size_t i = 0; p->n_phases <= FSYNC_PHASES && i < p->n_phases; i++) {
+		size_t k = 0;
+
+		while (names[k].part != p->phases[i].part)
+			k++;
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s %" PRIu64,
+					i ? ", " : "", names[k].name, p->phases[i].ns);
+	}
+	return text_keep(&rows->texts, text);
+}
+
 /* ---- rows ---- */
 
 static const char *status_text(struct text_set *texts, uint32_t error)
@@ -436,6 +493,8 @@ static int make_row(struct fsync_rows *rows, const struct fsync_call_record *r,
 		.covered = covered_by(c),
 		.holder = holder_text(rows, p.locking ? p.commit : NULL),
 		.ordered_files = ordered_text(rows, c, &p, t),
+		.disks = disks_text(rows, c->disk, t),
+		.phases = phases_text(rows, &p),
 		.cgroup = text_keep(texts, cgroups_path(t->cgroups, c->cgroup)),
 		.unit = text_keep(texts, cgroups_name(t->cgroups, c->cgroup, CGROUP_UNIT)),
 		.container =
@@ -452,7 +511,8 @@ static int make_row(struct fsync_rows *rows, const struct fsync_call_record *r,
 		.utc_offset = (uint32_t)t->utc_offset,
 	};
 	return row->comm && row->fs && row->file && row->status && row->holder &&
-		       row->ordered_files && row->cgroup && row->unit && row->container
+		       row->ordered_files && row->disks && row->phases && row->cgroup &&
+		       row->unit && row->container
 		   ? 0
 		   : -ENOMEM;
 }
@@ -463,6 +523,7 @@ int fsync_rows_make(struct fsync_rows *rows, const struct fsync_tables *tables, 
 
 	rows->n_rows = 0;
 	rows->whole_commit = NULL;
+	memset(rows->below, 0, sizeof(rows->below));
 	free(rows->rows);
 	rows->rows = calloc(rows->n_calls + 1, sizeof(*rows->rows));
 	if (!rows->rows)

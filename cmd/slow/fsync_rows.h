@@ -18,6 +18,7 @@ struct fsync_row {
 	uint64_t time; /* of its begin, since the epoch */
 	uint32_t pid;
 	const char *comm, *call, *fs, *disk, *file, *status, *covered, *holder, *ordered_files;
+	const char *disks, *phases;
 	const char *cgroup, *unit, *container;
 	uint64_t transaction;
 	uint64_t total_ns, data_ns, previous_ns, locking_ns, ordered_ns, log_ns, flush_ns, rest_ns;
@@ -43,6 +44,11 @@ struct fsync_rows {
 	 * while the rows are made. */
 	const struct fsync_commit *whole_commit;
 	const char *whole_text;
+	/* The disks below the last devices. */
+	struct fsync_below {
+		uint32_t dev;
+		const char *text; /* NULL: none */
+	} below[16];
 	struct text_set texts;
 };
 

@@ -308,7 +308,7 @@ static struct slow_tables tables_of(struct slow *s)
 		.symbolizer = s->o.user ? &s->user.symbolizer : NULL,
 		.user_stacks = s->o.user ? bpf_map__fd(skel_of(s->run)->maps.user_stacks) : -1,
 		.epoch = skel_of(s->run)->bss->epoch,
-		.epoch_less = (int64_t)(now - clock_mono_ns()),
+		.epoch_less = (int64_t)tool_epoch_ns(s->run, 0),
 		.utc_offset = clock_utc_offset(now),
 	};
 }

@@ -90,6 +90,15 @@ void disks_each_part(const struct disks *d, const struct disk_ref *disk,
 size_t disks_on(const struct disks *d, const struct disk_ref *disk, uint32_t *devs, size_t max,
 		size_t *own);
 
+#define DISKS_BELOW 32 /* the most that disks_below() finds */
+
+/*
+ * The numbers of the disks that device @dev consists of, at the lowest level: the disk of a
+ * partition, those below LVM, LUKS or md, or @dev itself.  In @devs, at most @max; returns how
+ * many.
+ */
+size_t disks_below(struct disks *d, uint32_t dev, uint32_t *devs, size_t max);
+
 #define DISKS_UUID_SIZE	 16
 #define DISKS_BTRFS_DEVS 64 /* of one file system; more are ignored */
 

@@ -49,19 +49,23 @@ static void add_alone(struct dev_list *list, const struct disk *disk)
 	add_dev(list, disk->dev);
 }
 
-/* Calls @add for each entry of the folder @path that has a device's name. */
-static void each_entry(struct dev_list *list, const char *path,
-		       void (*add)(struct dev_list *list, const struct disk *disk))
+/* Calls @add for each entry of the folder @path that has a device's name; returns how many. */
+static size_t each_entry(struct dev_list *list, const char *path,
+			 void (*add)(struct dev_list *list, const struct disk *disk))
 {
 	const struct disk *disk;
 	struct dirent *entry;
 	DIR *dir CLOSEDIR_AT_END = opendir(path);
+	size_t n = 0;
 
 	while (dir && (entry = readdir(dir))) {
 		disk = by_sysfs_name(list->disks, entry->d_name);
-		if (disk)
+		if (disk) {
 			add(list, disk);
+			n++;
+		}
 	}
+	return n;
 }
 
 size_t disks_on(const struct disks *d, const struct disk_ref *disk, uint32_t *devs, size_t max,
@@ -81,6 +85,28 @@ size_t disks_on(const struct disks *d, const struct disk_ref *disk, uint32_t *de
 			each_entry(&list, path, add_with_parts);
 	}
 	return list.n;
+}
+
+size_t disks_below(struct disks *d, uint32_t dev, uint32_t *devs, size_t max)
+{
+	uint32_t seen[DISKS_BELOW];
+	struct dev_list list = { .disks = d, .devs = seen, .room = DISKS_BELOW },
+			below = { .disks = d, .devs = devs, .room = max };
+	char folder[PATH_MAX], path[PATH_MAX];
+
+	add_dev(&list, dev);
+	/* The list grows during the loop. */
+	for (size_t i = 0; i < list.n; i++) {
+		const struct disk *whole = disks_by_name(d, disks_whole_name(d, seen[i]));
+
+		if (!whole)
+			continue;
+		if (disks_folder(d, whole, folder) ||
+		    snprintf(path, sizeof(path), "%s/slaves", folder) >= (int)sizeof(path) ||
+		    !each_entry(&list, path, add_alone))
+			add_dev(&below, whole->dev);
+	}
+	return below.n;
 }
 
 /* ---- btrfs ---- */

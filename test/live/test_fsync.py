@@ -57,6 +57,9 @@ class FsyncTest(LiveTest):
     def check(self, rows):
         for row in rows:
             self.assertEqual(row["total_ns"], sum(row[part] for part in PARTS), row)
+            for part in PARTS:
+                found = re.findall(rf"\b{part[:-3]} (\d+)", row["phases"])
+                self.assertEqual(row[part], sum(map(int, found)), row)
             self.assertEqual(row["status"], "ok")
             self.assertIn(row["call"], ("fsync", "fdatasync"))
 

@@ -599,6 +599,20 @@ static void test_stacked(void **state)
 	assert_int_equal(disks_find(d, "nvme0n1p1", &ref, &err), 0);
 	assert_int_equal(disks_on(d, &ref, devs, 8, &own), 1);
 	assert_int_equal(own, 1);
+
+	/* The other way round: md0p1 is on md0, that on dm-0, and that on sda1. */
+	put_link("sys/devices/virtual/block/dm-0/slaves/sda1", "../../sda1");
+	put_link("sys/devices/virtual/block/md0/slaves/dm-0", "../../dm-0");
+	assert_int_equal(disks_below(d, DISK_DEV(259, 7), devs, 8), 1);
+	assert_int_equal(devs[0], SDA);
+	assert_int_equal(disks_below(d, SDA1, devs, 8), 1);
+	assert_int_equal(devs[0], SDA);
+	put_link("sys/devices/virtual/block/dm-0/slaves/nvme0n1", "../../nvme0n1");
+	put_link("sys/devices/virtual/block/dm-0/slaves/md0", "../../md0"); /* a circle */
+	assert_int_equal(disks_below(d, DISK_DEV(9, 0), devs, 8), 2);
+	assert_int_equal(devs[0] + devs[1], SDA + NVME);
+	assert_int_equal(disks_below(d, DISK_DEV(9, 0), devs, 1), 1);
+	assert_int_equal(disks_below(d, DISK_DEV(200, 1), devs, 8), 0); /* unknown */
 	disks_free(d);
 }
 

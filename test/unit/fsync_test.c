@@ -213,6 +213,13 @@ static void test_sum(void **state)
 		}
 		fsync_parts(&call, commits, ARRAY_SIZE(commits), &p);
 		assert_int_equal(sum(&p), call.exit_ns - call.enter_ns);
+		assert_in_range(p.n_phases, 0, FSYNC_PHASES);
+		for (size_t i = 0; i < p.n_phases; i++) {
+			assert_true(!i || p.phases[i].part != p.phases[i - 1].part);
+			*(uint64_t *)((char *)&p + p.phases[i].part) -= p.phases[i].ns;
+		}
+		assert_int_equal(sum(&p), 0);
+		assert_parts(&p, 0, 0, 0, 0, 0, 0, 0);
 	}
 }
 
