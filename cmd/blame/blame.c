@@ -651,7 +651,7 @@ static int print_body(void *ctx, const struct render_interval *in, FILE *stream,
 		return -errno;
 	if (b->o.held)
 		return held_rows_print(in->rows, in->n, b->o.victim, stream);
-	r = blame_rows_print(in->rows, in->n, b->o.victim, stream);
+	r = blame_rows_print(in->rows, in->n, b->o.victim, b->o.fsync != NULL, stream);
 	return r ? r : render_flush(stream);
 }
 
@@ -686,11 +686,24 @@ static int check_replay(void *ctx, struct error *err)
 {
 	const struct blame_options *o = &((struct blame *)ctx)->o;
 
+	if (o->fsync) {
+		error_set(err, STATUS_USAGE, -EINVAL,
+			  "--fsync divides the I/Os of a recording of slow, not of blame");
+		error_hint(err, "record with `iotrace slow -m 0`");
+		return -EINVAL;
+	}
 	if (!args_given(&o->args, BLAME_KEY_BY) && !args_given(&o->args, BLAME_KEY_WEIGHT))
 		return blame_check_held(o, err);
 	error_set(err, STATUS_USAGE, -EINVAL, "--by and --weight cannot change in a replay");
 	error_hint(err, "a recording of `iotrace slow -m 0` can be divided in any way");
 	return -EINVAL;
+}
+
+static int replay(struct tool_run *t, struct error *err)
+{
+	struct blame *b = t->ctx;
+
+	return b->o.fsync ? fsyncs_read(&b->recorded.fsyncs, &b->o, err) : 0;
 }
 
 static int check_slow(void *ctx, const struct recording_reader *reader, struct error *err)
@@ -849,6 +862,7 @@ const struct tool tool_blame = {
 	.options = blame_tool_options,
 	.checks = checks,
 	.resolve = blame_resolve,
+	.replay = replay,
 	.events = events,
 	.prepare = prepare,
 	.configure = configure,

@@ -25,6 +25,10 @@ static const struct args_option options[] = {
 	  ARGS_COUNTED, ARGS_WORD(enum blame_weight_by, weight), .flags = ARGS_REPLAY },
 	{ "held", 0, NULL, "not who delayed whom: what held I/O before it became a request",
 	  ARGS_COUNTED, ARGS_FLAG(held) },
+	{ "fsync", 0, "FILE",
+	  "with --replay of slow -m 0: whose requests were at the disk while the fsyncs of FILE, a "
+	  "recording of slow --fsync, waited",
+	  ARGS_SHOWN, ARGS_TEXT(fsync), .flags = ARGS_REPLAY | ARGS_ONCE },
 	ARGS_SCREEN,
 	{ 0 },
 };
@@ -53,6 +57,7 @@ const struct args_spec blame_args = {
 int blame_check_held(const struct blame_options *o, struct error *err)
 {
 	const char *other = args_given(&o->args, BLAME_KEY_WEIGHT) ? "--weight"
+			    : o->fsync				   ? "--fsync"
 			    : keys_of_file(o->by)		   ? "--by file or dir"
 			    : o->args.screen			   ? "--screen"
 								   : NULL;
@@ -73,6 +78,12 @@ int blame_options(int argc, char **argv, struct blame_options *o, struct error *
 	o->args.all = true; /* COMMAND's culprits are others */
 	if (o->held && !args_given(&o->args, BLAME_KEY_BY))
 		o->by = KEY_UNIT + 1;
+	if (!r && o->fsync && !o->args.replay) {
+		r = error_set(err, STATUS_USAGE, -EINVAL,
+			      "--fsync FILE needs --replay of a recording of slow");
+		error_hint(err, "record both at the same time: `iotrace slow -m 0` and `iotrace "
+				"slow --fsync`");
+	}
 	if (!r)
 		r = blame_check_held(o, err);
 	return r ? r : blk_check_options(&o->filters, &o->args, err);

@@ -19,6 +19,7 @@ struct blame_options {
 	enum blame_weight_by weight; /* --weight */
 	const char *victim;	     /* --victim; NULL: all */
 	bool held;		     /* --held */
+	const char *fsync;	     /* --fsync; NULL: none */
 };
 
 /* Its options, without their own. */

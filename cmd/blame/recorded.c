@@ -69,7 +69,8 @@ static int add_row(struct blame_rows *rows, const struct blame_options *o,
 			       .admit = row->admit_ns,
 			       .queue = row->queue_ns,
 			       .device = row->device_ns,
-			       .weight = blame_weight(o, row->op, row->bytes) };
+			       .weight = blame_weight(o, row->op, row->bytes),
+			       .uncounted = o->fsync };
 	struct blame_disk *disk = blame_disk_of(rows, row->disk);
 	uint64_t end;
 	int r;
@@ -91,26 +92,32 @@ static int add_row(struct blame_rows *rows, const struct blame_options *o,
 	return r;
 }
 
+static int add_loss(struct recorded *r, const struct loss *loss)
+{
+	size_t k = 0;
+
+	while (k < r->n_losses && strcmp(r->losses[k].key, loss->key) != 0)
+		k++;
+	if (k == RECORDED_LOSSES)
+		return 0;
+	if (k == r->n_losses) {
+		r->losses[k] = (struct loss){ .key = text_keep(&r->texts, loss->key),
+					      .text = text_keep(&r->texts, loss->text) };
+		if (!r->losses[k].key || !r->losses[k].text)
+			return -ENOMEM;
+		r->n_losses++;
+	}
+	r->losses[k].count += loss->count;
+	return 0;
+}
+
 static int add_losses(struct recorded *r, const struct interval *in)
 {
-	for (size_t i = 0; i < in->n_losses; i++) {
-		const struct loss *loss = &in->losses[i];
-		size_t k = 0;
+	int code = 0;
 
-		while (k < r->n_losses && strcmp(r->losses[k].key, loss->key) != 0)
-			k++;
-		if (k == RECORDED_LOSSES)
-			continue;
-		if (k == r->n_losses) {
-			r->losses[k] = (struct loss){ .key = text_keep(&r->texts, loss->key),
-						      .text = text_keep(&r->texts, loss->text) };
-			if (!r->losses[k].key || !r->losses[k].text)
-				return -ENOMEM;
-			r->n_losses++;
-		}
-		r->losses[k].count += loss->count;
-	}
-	return 0;
+	for (size_t i = 0; !code && i < in->n_losses; i++)
+		code = add_loss(r, &in->losses[i]);
+	return code;
 }
 
 int recorded_take(struct recorded *r, struct blame_rows *rows, const struct blame_options *o,
@@ -125,12 +132,19 @@ int recorded_take(struct recorded *r, struct blame_rows *rows, const struct blam
 		r->lost += row->lost;
 		code = add_row(rows, o, row);
 	}
+	if (!code && o->fsync)
+		code = fsyncs_divide(&r->fsyncs, rows, o, &in->interval);
 	return code;
 }
 
 int recorded_give(struct recorded *r, struct blame_rows *rows, struct recording_interval *out)
 {
-	int code = 0;
+	const struct loss left = { .key = "fsyncs",
+				   .text =
+				       "fsyncs in no row: beyond the time of the recorded I/Os, "
+				       "or on none of their disks",
+				   .count = fsyncs_left(&r->fsyncs) };
+	int code = left.count ? add_loss(r, &left) : 0;
 
 	for (size_t i = 0; !code && i < rows->n_disks; i++) {
 		code = blame_sweep_to(rows->disks[i]->sweep, UINT64_MAX);
@@ -146,5 +160,6 @@ int recorded_give(struct recorded *r, struct blame_rows *rows, struct recording_
 
 void recorded_free(struct recorded *r)
 {
+	fsyncs_free(&r->fsyncs);
 	text_set_free(&r->texts);
 }

@@ -3,6 +3,7 @@
 #ifndef IOTRACE_CMD_BLAME_RECORDED_H
 #define IOTRACE_CMD_BLAME_RECORDED_H
 
+#include "cmd/blame/fsyncs.h"
 #include "cmd/blame/options.h"
 #include "cmd/blame/rows.h"
 #include "output/recording.h"
@@ -18,6 +19,7 @@ struct recorded {
 	struct loss losses[RECORDED_LOSSES];
 	size_t n_losses;
 	struct text_set texts; /* of these */
+	struct fsyncs fsyncs;  /* --fsync: they are the victims, and not the I/Os */
 };
 
 /* Has it all I/Os?  -EINVAL with @err. */

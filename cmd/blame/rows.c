@@ -219,10 +219,11 @@ static struct blame_row *add_row(struct blame_rows *rows, const struct blame_row
 }
 
 static int add_pair(struct blame_rows *rows, const struct blame_row *all,
-		    const struct blame_disk *disk, const struct blame_victim *v, uint32_t owner)
+		    const struct blame_disk *disk, const struct blame_victim *v, uint32_t owner,
+		    uint32_t own)
 {
 	const struct blame_pair *pair = &v->by[owner];
-	const bool itself = disk->owners[owner] == all->victim;
+	const bool itself = owner == own;
 	struct blame_row *row;
 
 	if (!pair->behind_ns && !pair->beside_ns)
@@ -279,7 +280,7 @@ static int add_victim(struct blame_rows *rows, const struct blame_disk *disk, ui
 	row->with_p50_ns = blame_percentile(v->times, NULL, 500, &row->with);
 	row->with_p99_ns = blame_percentile(v->times, NULL, 990, &row->with);
 	for (uint32_t i = 0; !r && i < BLAME_OWNERS; i++)
-		r = add_pair(rows, &all, disk, v, i);
+		r = add_pair(rows, &all, disk, v, i, disk->own[owner] ?: owner);
 	r = r ? r : add_rest(rows, &all, blame_alone, "(alone)", v->alone_ns);
 	r = r ? r : add_rest(rows, &all, blame_idle, "(idle)", v->idle_ns);
 	r = r ? r : add_rest(rows, &all, blame_unknown, "[unknown]", v->unknown_ns);
@@ -416,7 +417,7 @@ bool blame_row_is_of(const struct blame_row *row, const char *part)
 	return !part || strcasestr(row->victim, part);
 }
 
-static int print_victim(const struct blame_row *row, FILE *stream)
+static int print_victim(const struct blame_row *row, bool fsyncs, FILE *stream)
 {
 	int r = render_name(stream, row->disk);
 
@@ -426,12 +427,17 @@ static int print_victim(const struct blame_row *row, FILE *stream)
 		r = render_name(stream, row->victim);
 	if (r)
 		return r;
-	if (fprintf(stream,
-		    ": %" PRIu64 " I/Os took %.2f ms\n"
-		    "(ADMIT %.2f + QUEUE %.2f + DEVICE %.2f; P50 %.2f, P99 %.2f)",
-		    row->ios, (double)row->time_ns / 1e6, (double)row->admit_ns / 1e6,
-		    (double)row->queue_ns / 1e6, (double)row->device_ns / 1e6,
-		    (double)row->with_p50_ns / 1e6, (double)row->with_p99_ns / 1e6) < 0)
+	if (fsyncs)
+		r = fprintf(stream, ": %" PRIu64 " waits of fsyncs took %.2f ms\n(", row->ios,
+			    (double)row->time_ns / 1e6);
+	else
+		r = fprintf(stream,
+			    ": %" PRIu64 " I/Os took %.2f ms\n"
+			    "(ADMIT %.2f + QUEUE %.2f + DEVICE %.2f; ",
+			    row->ios, (double)row->time_ns / 1e6, (double)row->admit_ns / 1e6,
+			    (double)row->queue_ns / 1e6, (double)row->device_ns / 1e6);
+	if (r < 0 || fprintf(stream, "P50 %.2f, P99 %.2f)", (double)row->with_p50_ns / 1e6,
+			     (double)row->with_p99_ns / 1e6) < 0)
 		return -errno;
 	if (row->lost &&
 	    fprintf(stream, ", not exact: %" PRIu64 " requests without a record", row->lost) < 0)
@@ -485,10 +491,10 @@ static bool same_victim(const struct blame_row *a, const struct blame_row *b)
 }
 
 /* The @n rows of one victim, of which the first is its sum. */
-static int print_rows(const struct blame_row *rows, size_t n, FILE *stream)
+static int print_rows(const struct blame_row *rows, size_t n, bool fsyncs, FILE *stream)
 {
 	uint64_t rest_ns = 0;
-	int r = print_victim(rows, stream);
+	int r = print_victim(rows, fsyncs, stream);
 
 	for (size_t i = 1; !r && i < n; i++)
 		if (i <= CULPRITS_SHOWN)
@@ -500,7 +506,8 @@ static int print_rows(const struct blame_row *rows, size_t n, FILE *stream)
 	return !r && fputs("\n", stream) < 0 ? -errno : r;
 }
 
-int blame_rows_print(const struct blame_row *rows, size_t n, const char *part, FILE *stream)
+int blame_rows_print(const struct blame_row *rows, size_t n, const char *part, bool fsyncs,
+		     FILE *stream)
 {
 	size_t shown = 0, rest = 0, next;
 	uint64_t rest_ns = 0;
@@ -512,7 +519,7 @@ int blame_rows_print(const struct blame_row *rows, size_t n, const char *part, F
 		if (!blame_row_is_of(&rows[i], part))
 			continue;
 		if (shown++ < VICTIMS_SHOWN) {
-			r = print_rows(&rows[i], next - i, stream);
+			r = print_rows(&rows[i], next - i, fsyncs, stream);
 		} else {
 			rest++;
 			rest_ns += rows[i].time_ns;

@@ -31,7 +31,9 @@ struct blame_disk {
 	char *name;
 	struct blame_sweep *sweep;
 	char *owners[BLAME_OWNERS]; /* their names; NULL: a free number */
-	uint64_t hold;		    /* the oldest request in flight; for the caller */
+	uint32_t
+	    own[BLAME_OWNERS]; /* of a victim without requests: the owner of its own; 0: it has */
+	uint64_t hold;	       /* the oldest request in flight; for the caller */
 };
 
 #define BLAME_DISKS 1024
@@ -86,8 +88,9 @@ void blame_rows_free(struct blame_rows *rows);
 /* Is @row of a victim whose name contains @part (NULL: any), ignoring case? */
 bool blame_row_is_of(const struct blame_row *row, const char *part);
 
-/* The rows of victims that contain @part as text, the largest victims and culprits.  0 or -errno.
- */
-int blame_rows_print(const struct blame_row *rows, size_t n, const char *part, FILE *stream);
+/* The rows of victims that contain @part as text, the largest victims and culprits.  @fsyncs: they
+ * are parts of fsyncs.  0 or -errno. */
+int blame_rows_print(const struct blame_row *rows, size_t n, const char *part, bool fsyncs,
+		     FILE *stream);
 
 #endif

@@ -18,7 +18,7 @@ from fractions import Fraction
 import iotest
 from iotest import (MIB, SCALE, Delta, LiveTest, Load, LoopDisk, Throttle, Tracer, add_up, iotrace, main, mounted,
                     patience, run_load, run_loads, tried, unseen, wait_until)
-from test_devices import NullDisk
+from test_devices import MappedDisk, NullDisk
 from test_stuck import FLIGHTS, READERS, StuckTest, hung_disk
 from tmux import Screen
 
@@ -464,6 +464,257 @@ class TestRecorded(BlameTest):
             result = iotrace("blame", "--replay", file.name)
         self.assertEqual(result.status, 2)
         self.assertIn("slow -m 0", result.err)
+
+
+# The same as PACED, but it writes a page of the disk and syncs it.
+SYNCED = PACED.replace("os.O_RDONLY | os.O_DIRECT", "os.O_WRONLY").replace(
+    "    begun = now()\n    os.preadv(fd, [page], i * 65536)\n",
+    "    os.pwrite(fd, b'x' * 4096, 65536 * (100 + i))\n    begun = now()\n    os.fsync(fd)\n")
+FSYNC_PARTS = ("data", "previous", "locking", "ordered", "log", "flush", "rest")
+
+
+def waits(call):
+    """[(part, from, until)] of a row of slow --fsync."""
+    found, at = [], call["time"]
+    for part, ns in re.findall(r"([a-z]+) (\d+)", call["phases"]):
+        found.append((part, at, at + int(ns)))
+        at += int(ns)
+    return found
+
+
+def waited(ios, calls, key):
+    """{(victim, culprit): ns} of rows of slow and of slow --fsync, as fractions: each nanosecond of a call is divided
+    among the requests that are at the disk."""
+    shares = {}
+    edges = sorted({edge for io in ios for edge in (io["time"] + io["admit_ns"] + io["queue_ns"],
+                                                    io["time"] + io["total_ns"])})
+    for call in calls:
+        for part, begin, end in waits(call):
+            times = [begin, *(edge for edge in edges if begin < edge < end), end]
+            for since, until in zip(times, times[1:]):
+                names = [io[key] for io in ios if io["op"] != "sync" and
+                         io["time"] + io["admit_ns"] + io["queue_ns"] <= since and until <= io["time"] + io["total_ns"]]
+                for name in names or ["(idle)"]:
+                    pair = f"{call[key]}: {part}", "(itself)" if name == call[key] else name
+                    shares[pair] = shares.get(pair, 0) + Fraction(until - since, len(names) or 1)
+    return {pair: ns for pair, ns in shares.items() if ns}
+
+
+class TestFsync(BlameTest):
+    """blame --fsync: recordings of slow -m 0 and slow --fsync, of the same time."""
+
+    def record(self, disk, work):
+        """(rows of slow, rows of slow --fsync), and self.ios and self.calls are their recordings."""
+        folder = tempfile.mkdtemp(prefix="iotrace-test-", dir="/dev/shm")
+        self.addCleanup(shutil.rmtree, folder)
+        self.ios, self.calls = f"{folder}/ios", f"{folder}/calls"
+
+        def attempt():
+            with Tracer("slow", "-m", "0", "--limit", "0", "--json", "-d", disk, "--record", self.ios, "60") as ios, \
+                    Tracer("slow", "--fsync", "-m", "0", "--json", "-d", disk, "--record", self.calls, "60") as calls:
+                work()
+                made["calls"] = calls.stop()
+                return ios.stop()
+        made = {}
+        result = tried(self.id(), attempt, unseen)
+        self.assertEqual((result.status, made["calls"].status), (0, 0), result)
+        for each in result, made["calls"]:
+            self.assert_no_loss(each)
+        return result.rows, made["calls"].rows
+
+    def divide(self, *args):
+        result = iotrace("blame", "--replay", self.ios, "--fsync", self.calls, "--json", *args)
+        self.assertEqual(result.status, 0, result)
+        self.assert_adds_up(result)
+        return result
+
+    def check_sums(self, result, calls, key):
+        """Each part of each caller has the time that slow --fsync has, to the nanosecond."""
+        expected = {}
+        for call in calls:
+            for part in FSYNC_PARTS:
+                victim = f"{key(call)}: {part}"
+                expected[victim] = expected.get(victim, 0) + call[f"{part}_ns"]
+        self.assertEqual({row["victim"]: row["time_ns"] for row in result.rows if row["kind"] == "all"},
+                         {victim: ns for victim, ns in expected.items() if ns})
+
+    def test_one_at_a_time(self):
+        """A disk that serves one request at a time, in a second: the fsync of `late` begins half a second after a read of
+        `early`, and waits for it, then for its own write."""
+        with NullDisk(queue_mode=2, irqmode=2, completion_nsec=10**9, hw_queue_depth=1, submit_queues=1,
+                      memory_backed=0) as disk:
+            iotest.write_text(f"/sys/block/{disk.name}/queue/scheduler", "none")
+            clocks = {}
+
+            def work():
+                with contextlib.ExitStack() as stack:
+                    both = {name: stack.enter_context(subprocess.Popen(
+                        [sys.executable, "-c", program, disk.path, name, f"{offset}", "3", "4"],
+                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+                        for name, program, offset in (("early", PACED, 0), ("late", SYNCED, 0.5))}
+                    for process in both.values():
+                        self.assertEqual(process.stdout.readline(), "ready\n")
+                    begin = time.clock_gettime_ns(time.CLOCK_MONOTONIC) + 300000000
+                    for process in both.values():
+                        process.stdin.write(f"{begin}\n")
+                        process.stdin.flush()
+                    for name, process in both.items():
+                        clocks[name] = json.loads(process.stdout.readline())
+            _, calls = self.record(disk.name, work)
+        self.assertEqual([call["comm"] for call in calls], ["late"] * 4)
+        for call, (begun, ended) in zip(calls, clocks["late"]):
+            self.assertLessEqual(call["total_ns"], ended - begun)
+        result = self.divide("--by", "comm")
+        self.check_sums(result, calls, lambda call: call["comm"])
+        sums = self.sums(result)
+        expected = {"early": 0, "(itself)": 0}
+        for (_, early_end), (late, late_end) in zip(clocks["early"], clocks["late"]):
+            expected["early"] += max(0, early_end - late)
+            expected["(itself)"] += late_end - max(early_end, late)
+        whole = sums["late: data", "(all)"] - sums.get(("late: data", "(idle)"), 0)
+        for culprit, ns in expected.items():
+            share = sums["late: data", culprit] / whole
+            print(f"late: data, {culprit}: {share:.4f}, by the closed form {ns / sum(expected.values()):.4f}; "
+                  f"all: {sums}", file=sys.stderr)
+            self.assertAlmostEqual(share, ns / sum(expected.values()), delta=0.01)
+
+    def test_held(self):
+        """Four requests at the disk, until the test lets them go: three reads of one process, and the write that an fsync
+        waits for. So a quarter of that time is its own."""
+        with hung_disk("READ", "WRITE", direct_io=True) as disk:
+            def work():
+                readers = subprocess.Popen([sys.executable, "-c", READERS.replace('"reader"', '"three"'), disk.path, "3"],
+                                           stdout=subprocess.PIPE)
+                disk.processes.callback(readers.communicate, timeout=patience(60))
+                self.assertTrue(wait_until(lambda: StuckTest.in_flight(disk) == 3, patience(20)))
+                late = subprocess.Popen([sys.executable, "-c", SYNCED, disk.path, "late", "0", "1", "1"],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                disk.processes.callback(late.kill)
+                self.assertEqual(late.stdout.readline(), "ready\n")
+                late.stdin.write("0\n")
+                late.stdin.flush()
+                self.assertTrue(wait_until(lambda: StuckTest.in_flight(disk) == 4, patience(20)))
+                begun = time.monotonic_ns()
+                time.sleep(1)
+                held.append(time.monotonic_ns() - begun)
+                disk.server.answer()
+                took.extend(end - begin for begin, end in json.loads(late.communicate(timeout=patience(60))[0]))
+            held, took = [], []
+            _, calls = self.record(disk.name, work)
+        result = self.divide("--by", "comm")
+        self.check_sums(result, calls, lambda call: call["comm"])
+        sums = self.sums(result)
+        self.assertGreaterEqual(sums["late: data", "(itself)"], held[-1] // 4, sums)
+        self.assertGreaterEqual(sums["late: data", "three"], held[-1] * 3 // 4, sums)
+        self.assertLessEqual(sums["late: data", "(all)"], took[-1])
+        self.assertEqual(max(ns for (_, culprit), ns in sums.items() if culprit != "(all)"), sums["late: data", "three"])
+
+    def test_flush(self):
+        """A flush that the test holds: the command is the caller's own request, alone at the disk."""
+        with hung_disk("FSYNC", direct_io=True) as disk:
+            disk.queue("write_cache", "write back")
+
+            def work():
+                late = subprocess.Popen([sys.executable, "-c", SYNCED, disk.path, "late", "0", "1", "1"],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                disk.processes.callback(late.kill)
+                late.stdout.readline()
+                late.stdin.write("0\n")
+                late.stdin.flush()
+                disk.server.asked()
+                begun = time.monotonic_ns()
+                time.sleep(0.5)
+                held.append(time.monotonic_ns() - begun)
+                disk.server.answer()
+                late.communicate(timeout=patience(60))
+            held = []
+            _, calls = self.record(disk.name, work)
+        result = self.divide("--by", "comm")
+        self.check_sums(result, calls, lambda call: call["comm"])
+        self.assertGreaterEqual(self.sums(result)["late: flush", "(itself)"], held[-1])
+
+    def test_journal(self):
+        """Two processes sync files of an ext4 on a partition while another one reads: all parts, call by call, as the rows
+        of the recordings say."""
+        count = max(8, int(30 * SCALE))
+        syncer = "import os, sys\nopen('/proc/self/comm', 'w').write(sys.argv[1])\n" \
+                 "fd = os.open(sys.argv[2], os.O_CREAT | os.O_WRONLY | os.O_APPEND)\n" \
+                 "for _ in range(int(sys.argv[3])):\n    os.write(fd, b'x' * 20000)\n    os.fsync(fd)\n"
+        with LoopDisk(128 * MIB, partitions=[(2048, 200000)]) as disk, mounted(f"{disk.path}p1") as folder:
+            def work():
+                load = Load("read", int(2000 * SCALE), KIB4, disk.path, name="reader", options=["-r", "-t", "2"]).go()
+                both = [subprocess.Popen([sys.executable, "-c", syncer, name, f"{folder}/{name}", str(count)])
+                        for name in ("one", "-two")]  # CSV escapes the second
+                self.assertEqual([process.wait(patience(60)) for process in both], [0, 0])
+                load.wait()
+            ios, calls = self.record(disk.name, work)
+        self.assertEqual(sorted(call["comm"] for call in calls), ["-two"] * count + ["one"] * count)
+        for call in calls:
+            self.assertEqual((call["disk"], call["disks"]), (disk.name, disk.name))
+            sums = dict.fromkeys(FSYNC_PARTS, 0)
+            for part, begin, end in waits(call):
+                sums[part] += end - begin
+            self.assertEqual(sums, {part: call[f"{part}_ns"] for part in FSYNC_PARTS})
+        result = self.divide("--by", "comm")
+        self.check_sums(result, calls, lambda call: call["comm"])
+        self.check_sums(self.divide(), calls, lambda call: f"{call['comm']}[{call['pid']}]")
+        self.assertEqual(result.losses.get("fsyncs", 0), 0)
+        shares = {(row["victim"], row["culprit"]): row["time_ns"] for row in result.rows if row["kind"] != "all"}
+        expected = waited(ios, calls, "comm")
+        self.assertEqual(set(shares) ^ set(expected), {pair for pair in set(shares) ^ set(expected)
+                                                       if max(shares.get(pair, 0), expected.get(pair, 0)) < 1})
+        for pair, ns in expected.items():
+            self.assertAlmostEqual(shares.get(pair, 0), float(ns), delta=2, msg=pair)
+        for name in "one", "-two":
+            self.assertIn((f"{name}: data", "(itself)"), shares)
+        self.assertTrue(any(culprit.startswith("jbd2/") for _, culprit in shares), shares)
+        text = iotrace("blame", "--replay", self.ios, "--fsync", self.calls, "--victim", "one").out
+        self.assertRegex(text, r"\n\S+ one\[\d+\]: data: \d+ waits of fsyncs took [0-9.]+ ms\n\(P50 ")
+        self.assertNotIn(f"\n{disk.name} -two[", text)
+
+    def test_mapped(self):
+        """A file system on device-mapper: the calls wait for the disk below."""
+        with LoopDisk(64 * MIB) as disk, MappedDisk("linear", [disk], "0 131072 linear {0} 0") as mapped, \
+                mounted(mapped.path) as folder:
+            def work():
+                with open(f"{folder}/file", "wb") as file:
+                    for _ in range(3):
+                        file.write(b"x" * 5000)
+                        file.flush()
+                        os.fsync(file.fileno())
+            _, calls = self.record(disk.name, work)
+        self.assertEqual([(call["disk"], call["disks"]) for call in calls], [(mapped.name, disk.name)] * 3)
+        result = self.divide()
+        self.check_sums(result, calls, lambda call: f"{call['comm']}[{call['pid']}]")
+        self.assertEqual({row["disk"] for row in result.rows}, {disk.name})
+        self.assertIn("itself", [row["kind"] for row in result.rows])
+
+    def test_left_out(self):
+        """Calls of another time, or of another disk, are counted, and in no row."""
+        with LoopDisk(64 * MIB) as disk, mounted(disk.path) as folder, LoopDisk(64 * MIB) as other:
+            def work():
+                with open(f"{folder}/file", "wb") as file:
+                    for _ in range(3):
+                        file.write(b"x" * 5000)
+                        file.flush()
+                        os.fsync(file.fileno())
+            self.record(disk.name, work)
+            calls = self.calls
+            self.record(disk.name, work)
+            ios, elsewhere = self.ios, f"{os.path.dirname(self.ios)}/elsewhere"
+            with Tracer("slow", "-m", "0", "-d", other.name, "--record", elsewhere, "60") as tracer:
+                run_load("read", 10, KIB4, other.path)
+                work()
+                run_load("read", 10, KIB4, other.path)
+                tracer.stop()
+        for self.calls, self.ios in (calls, ios), (calls, elsewhere):
+            result = self.divide()
+            self.assertEqual((result.rows, result.losses), ([], {"fsyncs": 3}))
+        for args in ("--fsync", calls, "0.1", "1"), ("--fsync", ios, "--replay", ios), \
+                ("--fsync", calls, "--replay", calls), ("--fsync", calls, "--held", "1", "1"):
+            with self.subTest(args=args):
+                self.assert_one_line(iotrace("blame", *args), 2, "fsync")
+        self.assert_one_line(iotrace("blame", "--fsync", "/nowhere", "--replay", ios), 1, "--fsync /nowhere", "No such file")
 
 
 class TestScreen(BlameTest):
