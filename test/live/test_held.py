@@ -77,9 +77,12 @@ class Worker:
         self.process.stdin.flush()
         return self
 
+    def sleeping(self):
+        """How many of its threads wait, and cannot be interrupted."""
+        return sum(state_of(self.pid, tid) == "D" for tid in other_threads(self.pid))
+
     def asleep(self, n):
-        """Do so many of its threads wait, and cannot be interrupted?"""
-        return wait_until(lambda: sum(state_of(self.pid, tid) == "D" for tid in other_threads(self.pid)) == n)
+        return wait_until(lambda: self.sleeping() == n)
 
     def took(self):
         """Of each thread, in ns."""
@@ -256,6 +259,131 @@ class TestLimit(HeldTest):
             with self.traced(disk):
                 readers.go().took()
         self.assertEqual(self.rows, [])
+
+
+class TestCost(HeldTest):
+    """io.cost: each read costs a second of the disk's time, and a cgroup may not be in debt. So each is held: the first for
+    nearly a second, the next one until a second later."""
+
+    READS = 4
+
+    @contextlib.contextmanager
+    def cost(self, disk, enabled=True):
+        root = Throttle._mount("cgroup2", None)  # pylint: disable=protected-access
+        with Throttle(disk) as throttle:
+            if not root or not throttle.group.startswith(root) or not os.path.exists(f"{root}/io.cost.qos"):
+                self.skipTest("io.cost: no such control, or cgroup v1 has the controller")
+            write_text(f"{throttle.group}/io.weight", "50")
+            write_text(f"{root}/io.cost.model", f"{disk.number} ctrl=user model=linear " + " ".join(
+                f"{way}bps=4096 {way}seqiops=1 {way}randiops=1" for way in "rw"))
+            write_text(f"{root}/io.cost.qos", f"{disk.number} enable={int(enabled)} ctrl=user rpct=0 rlat=5000 wpct=0 "
+                                              "wlat=5000 min=100 max=100")
+            try:
+                yield throttle
+            finally:
+                write_text(f"{root}/io.cost.qos", f"{disk.number} enable=0")
+
+    @staticmethod
+    def reads(disk):
+        return int(read_text(f"/sys/block/{disk.name}/stat").split()[0])
+
+    def test_held(self):
+        with LoopDisk(8 * MIB) as disk, self.cost(disk) as throttle:
+            readers = Worker(READERS, disk.path, 0, self.READS, group=throttle.procs)
+            before, asleep = self.reads(disk), 0
+            with self.traced(disk):
+                readers.go()
+                self.assertTrue(readers.asleep(self.READS))
+                begun = now = time.monotonic_ns()
+                # While they sleep and the disk has nothing, all of them are held.
+                while readers.sleeping() == self.READS and not in_flight(disk) and self.reads(disk) == before:
+                    asleep = now - begun
+                    time.sleep(0.01)
+                    now = time.monotonic_ns()
+                took = readers.took()
+            self.assertEqual(self.reads(disk), before + self.READS)
+        self.assertGreater(asleep, 0)
+        row, = self.rows
+        self.assertEqual((row["disk"], row["victim"], row["kind"], row["limit"]),
+                         (disk.name, f"reader[{readers.pid}]", "io.cost", "io.weight=50"))
+        self.check(row, self.READS, asleep, took)
+        # While all slept none was let go; from then on one a second, by a clock that may be some per cent fast.
+        self.assertGreaterEqual(row["total_ns"], 0.9e9 * sum(range(self.READS)), (row, took))
+
+    def test_not_held(self):
+        """The same costs, which no cgroup has to pay."""
+        with LoopDisk(8 * MIB) as disk, self.cost(disk, enabled=False) as throttle:
+            readers = Worker(READERS, disk.path, 0, self.READS, group=throttle.procs)
+            with self.traced(disk):
+                readers.go().took()
+        self.assertEqual(self.rows, [])
+
+
+# PATH N: N threads read until the standard input ends; then it prints how many reads that were, and how long they took.
+BUSY = """
+import mmap, os, sys, threading, time
+fd, n, ends = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT), int(sys.argv[2]), False
+open("/proc/self/comm", "w").write("busy")
+did = []
+
+def read(i):
+    page = mmap.mmap(-1, 4096)
+    page[0] = 0
+    count = took = 0
+    while not ends:
+        begun = time.monotonic_ns()
+        os.preadv(fd, [page], (i * 16 + count % 16) * 32768)
+        took += time.monotonic_ns() - begun
+        count += 1
+    did.append((count, took))
+
+threads = [threading.Thread(target=read, args=[i]) for i in range(n)]
+for thread in threads:
+    thread.start()
+sys.stdin.readline()
+ends = True
+for thread in threads:
+    thread.join()
+print(sum(count for count, _ in did), sum(took for _, took in did), flush=True)
+"""
+
+
+class TestLatency(HeldTest):
+    """io.latency: a cgroup whose reads take longer than its target, and another one, which is held for that."""
+
+    THREADS = 6
+
+    @staticmethod
+    def removed(group):
+        with contextlib.suppress(OSError):
+            os.rmdir(group)
+        return not os.path.isdir(group)
+
+    def test_held(self):
+        with iotest.Served("fuse") as server:
+            server.delay(0.02)
+            with LoopDisk(backing=server.path, direct_io=True) as disk, Throttle(disk) as throttle:
+                protected = f"{throttle.group}-protected"
+                if not os.path.exists(f"{throttle.group}/io.latency"):
+                    self.skipTest("io.latency: this kernel has no such control, or cgroup v1 has the controller")
+                os.mkdir(protected)
+                self.addCleanup(wait_until, lambda: self.removed(protected), 10)
+                write_text(f"{protected}/io.latency", f"{disk.number} target=1000")
+                with self.traced(disk):
+                    ours = Worker(BUSY, disk.path, 1, group=f"{protected}/cgroup.procs")
+                    others = Worker(BUSY, disk.path, self.THREADS, group=throttle.procs)
+                    self.assertTrue(wait_until(lambda: any(
+                        "rq_qos_wait" in where_it_is(others.pid, tid) or "iolatency" in where_it_is(others.pid, tid)
+                        for tid in other_threads(others.pid)), patience(30)))
+                    (count, took), _ = others.go().took(), ours.go().took()
+                write_text(f"{protected}/io.latency", f"{disk.number} target=0")
+        # The kernel freezes the queue while it switches io.latency on.
+        row, = [row for row in self.rows if row["kind"] != "frozen queue"]
+        self.assertEqual((row["disk"], row["victim"], row["kind"], row["limit"]),
+                         (disk.name, f"busy[{others.pid}]", "io.latency", "-"))
+        self.assertTrue(1 <= row["count"] == row["timed"] <= count, (row, count))
+        self.assertTrue(0 < row["max_ns"] <= row["total_ns"] <= took, (row, took))
+        self.assertEqual(row["avg_ns"], row["total_ns"] // row["count"])
 
 
 class TestWriteback(HeldTest):
