@@ -132,7 +132,7 @@ static void put_process(struct sink *sink, const struct stack_row *row)
 int stacks_text(FILE *stream, enum stack_unit unit, const struct stack_row *rows, size_t n)
 {
 	static const char *const headings[STACK_LABELS] = { "cgroup ", "unit ", "container ",
-							    "user " };
+							    "user ",   "file ", "dir " };
 	struct sink sink = { .stream = stream };
 
 	for (size_t i = 0; i < n; i++) {

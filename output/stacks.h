@@ -11,7 +11,15 @@
 #include "core/base/frames.h"
 
 /* The labels of a row, in addition to the process. */
-enum stack_label { STACK_CGROUP, STACK_UNIT, STACK_CONTAINER, STACK_USER, STACK_LABELS };
+enum stack_label {
+	STACK_CGROUP,
+	STACK_UNIT,
+	STACK_CONTAINER,
+	STACK_USER,
+	STACK_FILE,
+	STACK_DIR,
+	STACK_LABELS
+};
 
 /* I/O of one process, by one path, to one disk: the input of the formats below. */
 struct stack_row {

@@ -97,8 +97,11 @@ struct blk_inflight {
 		__u64 call; /* breakdown of all layers: thread and number of the waiting call */
 		__u64 bio;  /* slow, of a bio: its address */
 	};
-	/* Only slow: */
-	__u64 arrival_ns;  /* of its bio; 0: unknown */
+	/* Only slow, and stack --by file: */
+	union {
+		__u64 arrival_ns; /* slow: of its bio; 0: unknown */
+		__u64 own_bio;	  /* stack, of a bio: its address */
+	};
 	__u64 user_stack;  /* slow_record.user_stack, with -U */
 	__s32 stack;	   /* slow_record.stack, with -K */
 	__u32 first_bytes; /* when it was first issued; 0: the same as `bytes` */

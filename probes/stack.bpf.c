@@ -21,6 +21,7 @@ static __always_inline u64 path_of(struct bio *bio);
 #include "probes/blk.bpf.h"
 #include "probes/blk_bio_devices.bpf.h"
 #include "probes/blk_cgroups.bpf.h"
+#include "probes/file_names.bpf.h"
 
 const volatile bool want_kernel = false, want_user = false;
 const volatile bool want_read = true, want_write = true;
@@ -109,12 +110,14 @@ static __always_inline struct stack_value *value_of(void *map, const void *key)
 	return bpf_map_lookup_elem(map, key);
 }
 
-/* No room for a row: the bytes are counted for the process alone, or for the device alone. */
+/* No room for a row: the bytes are counted for the process alone, or for the device alone; of all
+ * files together. */
 static __always_inline struct stack_value *lost_row(void *lost, const struct stack_key *of)
 {
 	struct stack_lost_key key = { .process = of->process,
 				      .cgroup = of->cgroup,
-				      .dev = of->dev };
+				      .dev = of->dev,
+				      .file_kind = by_file ? FILE_OTHERS : FILE_NONE };
 	struct stack_value *value;
 
 	count_loss(&stack_losses[STACK_LOSS_ROWS], 1);
@@ -164,6 +167,13 @@ static __always_inline void add(struct stack_scratch *at, struct stack_key *key,
 
 /* ---- bios ---- */
 
+/* Sets @id to the file of @bio, if the bio has data. */
+static __always_inline void find_data_file(struct bio *bio, struct file_id *id)
+{
+	if (has_data(op_of_code(BPF_CORE_READ(bio, bi_opf) & 0xff)))
+		find_id_now(bio, id);
+}
+
 /* Sets @process to the current one, stores its name, and sets @cgroup to the cgroup of @bio if
  * requested.  False when the filter excludes one of them. */
 static __always_inline bool name_submitter(struct bio *bio, struct blk_process *process,
@@ -205,6 +215,8 @@ static __noinline int follow_path(u64 bio, const struct stack_key *key, u64 path
 	made.call = path;
 	made.op = write ? BLK_WRITE : BLK_READ;
 	made.bytes = bytes;
+	if (by_file)
+		made.own_bio = bio;
 	follow_bio(bio, &made);
 	return RUN_DONE;
 }
@@ -254,6 +266,8 @@ static __always_inline void on_bio(void *ctx, struct bio *bio, u32 slot, const b
 		read_stack(ctx, at, slot, STACK_USER, &key.user);
 	key.dev = dev;
 	key.cpu = bpf_get_smp_processor_id();
+	if (by_file && bytes)
+		find_data_file(bio, &key.file);
 	add(at, &key, write, bytes);
 	if (count_ios)
 		note_path(bio, &key, bytes, write, slot >= SLOT_REMAP, direct);
@@ -407,6 +421,8 @@ static __always_inline void on_lost_completion(struct blk_inflight *entry)
 	if (!op_counts(entry->op))
 		return;
 	done_for(&key, entry);
+	if (by_file && has_data(entry->op))
+		key.file.kind = FILE_UNREAD;
 	add_done(&key, entry->op != BLK_READ, 0);
 }
 
@@ -415,11 +431,12 @@ static __always_inline void on_bio_done(const struct blk_inflight *bio, u64 ns)
 	struct stack_done_key key = { .dev = bio->dev };
 
 	done_for(&key, bio);
+	if (by_file && bio->bytes)
+		find_data_file((struct bio *)bio->own_bio, &key.file);
 	add_done(&key, bio->op != BLK_READ, ns);
 }
 
-static __always_inline void on_complete(struct request *rq, bool failed, u32 bytes,
-					const bool direct)
+static __always_inline void complete(struct request *rq, u32 bytes, const bool direct)
 {
 	struct blk_done done = classify(rq, bytes, direct);
 	struct stack_done_key key = {};
@@ -427,9 +444,10 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	bool predates = false;
 	u64 now, ns = 0;
 
-	end_bios_of(rq, failed, bytes);
 	if (done.none || !done.final)
 		return;
+	if (by_file && has_data(done.op))
+		find_id_now(BPF_CORE_READ(rq, bio), &key.file);
 	now = bpf_ktime_get_ns();
 	entry = completing_entry(rq, &of_bio, direct);
 	if (!(entry && entry->known)) {
@@ -450,6 +468,29 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	release_entry(rq, entry, &of_bio, direct);
 	if (op_counts(done.op))
 		add_done(&key, done.op != BLK_READ, ns);
+}
+
+/* Not inline: their stack is used again for the bios. */
+static __noinline int typed_done(struct request *rq, u32 bytes)
+{
+	complete(rq, bytes, true);
+	return RUN_DONE;
+}
+
+static __noinline int raw_done(struct request *rq, u32 bytes)
+{
+	complete(rq, bytes, false);
+	return RUN_DONE;
+}
+
+static __always_inline void on_complete(struct request *rq, bool failed, u32 bytes,
+					const bool direct)
+{
+	end_bios_of(rq, failed, bytes);
+	if (direct)
+		typed_done(rq, bytes);
+	else
+		raw_done(rq, bytes);
 }
 
 /* ---- entry points; cmd/block/blk.c says which is used when ---- */

@@ -4,6 +4,7 @@
 
 /* Shared by the probe of iotrace stack and user space. */
 
+#include "probes/bio_file.h"
 #include "probes/blk.h"
 #include "probes/stacks.h"
 
@@ -13,6 +14,7 @@ struct stack_key {
 	__u64 cgroup; /* 0: not requested, or unknown */
 	__u32 dev;
 	__u32 cpu;
+	struct file_id file; /* all 0 unless asked for */
 };
 
 struct stack_value {
@@ -24,7 +26,7 @@ struct stack_lost_key {
 	struct blk_process process; /* pid STACK_ANY_PID: no room for the process either */
 	__u64 cgroup;
 	__u32 dev;
-	__u32 pad;
+	__u32 file_kind; /* FILE_OTHERS with --by file */
 };
 
 #define STACK_ANY_PID 0xffffffffu
@@ -37,6 +39,7 @@ struct stack_done_key {
 	__u64 cgroup;
 	__u32 dev;
 	__u32 cpu;
+	struct file_id file; /* of the first bio; all 0 unless asked for */
 };
 
 struct stack_done {
@@ -87,9 +90,9 @@ enum stack_loss {
 	STACK_LOSSES,
 };
 
-_Static_assert(sizeof(struct stack_key) == 64, "shared with BPF");
+_Static_assert(sizeof(struct stack_key) == 88, "shared with BPF");
 _Static_assert(sizeof(struct stack_value) == 16, "shared with BPF");
-_Static_assert(sizeof(struct stack_done_key) == 40, "shared with BPF");
+_Static_assert(sizeof(struct stack_done_key) == 64, "shared with BPF");
 _Static_assert(sizeof(struct stack_done) == 32, "shared with BPF");
 _Static_assert(sizeof(struct stack_wait) == 64, "shared with BPF");
 

@@ -405,6 +405,11 @@ static bool is_elsewhere(const char *path, ino_t first)
 	return stat(path, &st) == 0 && st.st_ino != first;
 }
 
+bool blk_has_data(uint8_t op)
+{
+	return op == BLK_READ || op == BLK_WRITE || op == BLK_ZONE_APPEND;
+}
+
 bool blk_in_pid_namespace(void)
 {
 	return is_elsewhere("/proc/self/ns/pid", FIRST_PID_NAMESPACE);

@@ -79,6 +79,9 @@ int blk_resolve_filters(struct blk_filters *f, struct disks *disks, struct error
 /* Call after all options: may these be given together? */
 int blk_check_options(const struct blk_filters *f, const struct args *args, struct error *err);
 
+/* Does operation @op (enum blk_op) move data from or to memory? */
+bool blk_has_data(uint8_t op);
+
 /* Is this process in a pid namespace other than the first?  Then /proc has other numbers for
  * processes than BPF programs. */
 bool blk_in_pid_namespace(void);

@@ -98,8 +98,7 @@ static int parse_key(const char *text, size_t len, int n, by_keys *to, struct er
 	if (key < 0)
 		return unknown_key(text, len, n, err);
 	if (key >= n)
-		return error_set(err, STATUS_USAGE, -EINVAL,
-				 "--by %s is not available here, only in top, slow and blame",
+		return error_set(err, STATUS_USAGE, -EINVAL, "--by %s is not available here",
 				 names[key]);
 	*to = (by_keys)key + 1;
 	return name < len ? parse_depth(text + name, len - name, to, err) : 0;

@@ -19,6 +19,9 @@
 /* Of names without rows. */
 #define MEMORY_MAX (32 << 20)
 
+/* Of names of earlier drains, twice. */
+#define REMEMBERED_MAX (4 << 20)
+
 /* What the last drain brought, by its file. */
 struct drained {
 	struct file_id id;
@@ -28,13 +31,14 @@ struct drained {
 struct file_names {
 	struct disks *disks;
 	struct mounts *mounts;
-	struct text_set texts, old; /* old: between begin_keep and end_keep */
-	struct intern drained;
+	struct text_set texts, old; /* old: between begin_keep and end_keep; or of `older` */
+	struct intern drained, older;
+	bool remembers;
 	size_t bytes; /* stored since the last forgetting, the same text each time */
 	int n;	      /* so far in this drain */
 };
 
-int file_names_open(struct disks *disks, struct file_names **out)
+int file_names_open(struct disks *disks, bool remembers, struct file_names **out)
 {
 	struct file_names *names = calloc(1, sizeof(*names));
 	int r;
@@ -42,6 +46,7 @@ int file_names_open(struct disks *disks, struct file_names **out)
 	if (!names)
 		return -ENOMEM;
 	names->disks = disks;
+	names->remembers = remembers;
 	r = mounts_open(NULL, &names->mounts);
 	if (r) {
 		free(names);
@@ -89,16 +94,36 @@ static int take_name(void *ctx, const void *key, const void *value)
 {
 	struct file_names *names = ctx;
 	struct drained drained;
+	uint32_t number;
 
 	memset(&drained, 0, sizeof(drained));
 	memcpy(&drained.id, key, sizeof(drained.id));
 	drained.text = (uintptr_t)text_of(names, &drained.id, value);
 	names->bytes += strlen((const char *)(uintptr_t)drained.text);
 	names->n++;
-	return intern_keyed(&names->drained, &drained, sizeof(drained), sizeof(drained.id)) ==
-		       INTERN_NONE
-		   ? -ENOMEM
-		   : 0;
+	number = intern_keyed(&names->drained, &drained, sizeof(drained), sizeof(drained.id));
+	if (number == INTERN_NONE)
+		return -ENOMEM;
+	/* A name of an earlier drain. */
+	memcpy(intern_value(&names->drained, number), &drained.text, sizeof(drained.text));
+	return 0;
+}
+
+/* Forgets the names of the drain before, or older names if there are many. */
+static void age(struct file_names *names)
+{
+	if (!names->remembers) {
+		intern_free(&names->drained);
+		return;
+	}
+	if (text_set_memory(&names->texts) + intern_memory(&names->drained) <= REMEMBERED_MAX)
+		return;
+	intern_free(&names->older);
+	text_set_free(&names->old);
+	names->older = names->drained;
+	names->old = names->texts;
+	names->drained = (struct intern){ 0 };
+	names->texts = (struct text_set){ NULL };
 }
 
 int file_names_drain(struct file_names *names, int fd)
@@ -106,7 +131,7 @@ int file_names_drain(struct file_names *names, int fd)
 	int r;
 
 	names->n = 0;
-	intern_free(&names->drained);
+	age(names);
 	mounts_refresh(names->mounts);
 	r = double_buffer_drain_hash(fd, sizeof(struct file_id), sizeof(struct file_name),
 				     take_name, names);
@@ -115,12 +140,17 @@ int file_names_drain(struct file_names *names, int fd)
 
 const char *file_names_get(struct file_names *names, const struct file_id *id)
 {
-	uint32_t number = intern_find(&names->drained, id, sizeof(*id));
+	const struct intern *in = &names->drained;
+	uint32_t number = intern_find(in, id, sizeof(*id));
 	struct drained drained;
 
+	if (number == INTERN_NONE) {
+		in = &names->older;
+		number = intern_find(in, id, sizeof(*id));
+	}
 	if (number == INTERN_NONE)
 		return text_of(names, id, NULL);
-	memcpy(&drained, intern_key(&names->drained, number), sizeof(drained));
+	memcpy(&drained, intern_key(in, number), sizeof(drained));
 	return (const char *)(uintptr_t)drained.text;
 }
 
@@ -163,7 +193,9 @@ void file_names_end_keep(struct file_names *names)
 void file_names_forget(struct file_names *names)
 {
 	intern_free(&names->drained);
+	intern_free(&names->older);
 	text_set_free(&names->texts);
-	names->texts = (struct text_set){ NULL };
+	text_set_free(&names->old);
+	names->texts = names->old = (struct text_set){ NULL };
 	names->bytes = 0;
 }

@@ -12,17 +12,23 @@
 
 struct file_names;
 
-/* @disks outlives it. 0 or -ENOMEM. */
-int file_names_open(struct disks *disks, struct file_names **out);
+/* Files that may have rows between two drains, 808 bytes each, in each of two maps. */
+#define FILE_NAMES 16384
+
+/*
+ * @disks outlives it.  @remembers: file_names_get() also finds names of earlier drains, as far as
+ * there is room, and its result is valid until the next drain only.  0 or -ENOMEM.
+ */
+int file_names_open(struct disks *disks, bool remembers, struct file_names **out);
 void file_names_free(struct file_names *names);
 
-/* Takes the names out of the inactive map @fd: they replace the names of the drain before.  Returns
- * how many there are, or -errno. */
+/* Takes the names out of the inactive map @fd: they replace the names of the drain before, or are
+ * added to them.  Returns how many there are, or -errno. */
 int file_names_drain(struct file_names *names, int fd);
 
 /*
  * The path of the file @id, or in [brackets] why it has none; of what has no data "-".  Valid until
- * file_names_forget(); the same name is the same string until then.  Never NULL.
+ * file_names_forget(), see above; the same name is the same string until then.  Never NULL.
  */
 const char *file_names_get(struct file_names *names, const struct file_id *id);
 

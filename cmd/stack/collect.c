@@ -41,7 +41,16 @@ struct subject {
 	struct blk_process process; /* pid STACK_ANY_PID: unknown */
 	uint64_t cgroup;
 	uint32_t dev;
+	struct file_id file;
 };
+
+/* The file of an I/O, "" if it is not asked for. */
+static const char *file_of(struct stack *s, const struct file_id *id, enum by_key key)
+{
+	const char *file = file_names_get(s->files, id);
+
+	return key == KEY_FILE ? file : file_names_dir(s->files, file, keys_dir_depth(s->o.by));
+}
 
 static const char *label_of(struct stack *s, const struct subject *of, enum by_key key)
 {
@@ -63,6 +72,9 @@ static const char *label_of(struct stack *s, const struct subject *of, enum by_k
 			   : process_names_get(s->run->names, of->process.pid, of->process.start);
 	case KEY_USER:
 		return any ? KEYS_UNKNOWN : users_name(s->users, of->process.uid);
+	case KEY_FILE:
+	case KEY_DIR:
+		return file_of(s, &of->file, key);
 	default:
 		return cgroups_name(s->cgroups, of->cgroup, names[key]);
 	}
@@ -73,7 +85,7 @@ static int add_waiting(struct stack *s, const struct subject *of, struct table_k
 		       const struct table_row *row)
 {
 	static const enum by_key labels[STACK_LABELS] = { KEY_CGROUP, KEY_UNIT, KEY_CONTAINER,
-							  KEY_USER };
+							  KEY_USER,   KEY_FILE, KEY_DIR };
 	bool per_pid = keys_have(stack_keys(&s->o), KEY_PROCESS);
 
 	key->disk = stack_tree_name(&s->next.tree, label_of(s, of, KEY_DISK));
@@ -116,8 +128,8 @@ static int take_row(void *ctx, const void *key, const void *value)
 	if (r)
 		return r;
 	sum = bytes_of(from);
-	return add_waiting(s, &(struct subject){ row->process, row->cgroup, row->dev }, &made,
-			   &sum);
+	return add_waiting(s, &(struct subject){ row->process, row->cgroup, row->dev, row->file },
+			   &made, &sum);
 }
 
 /* For a process with unknown stacks. */
@@ -139,8 +151,11 @@ static int take_lost(void *ctx, const void *key, const void *value)
 {
 	const struct stack_lost_key *row = key;
 	const struct table_row sum = bytes_of(value);
+	const struct subject of = {
+		row->process, row->cgroup, row->dev, { .kind = row->file_kind }
+	};
 
-	return add_lost(ctx, &(struct subject){ row->process, row->cgroup, row->dev }, &sum);
+	return add_lost(ctx, &of, &sum);
 }
 
 /* Completed I/Os. */
@@ -176,20 +191,22 @@ static int take_done(void *ctx, const void *key, const void *value)
 	struct stack *s = ctx;
 
 	s->done_taken++;
-	return add_done(s, &(struct subject){ row->process, row->cgroup, row->dev }, row->path,
-			&sum);
+	return add_done(s, &(struct subject){ row->process, row->cgroup, row->dev, row->file },
+			row->path, &sum);
 }
 
 void stack_account_lost_completion(void *stack, const struct blk_inflight *entry)
 {
 	bool write = entry->op != BLK_READ;
 	const struct table_row sum = { .ios = { !write, write } };
-	struct subject of = { { .pid = STACK_ANY_PID }, entry->cgroup, entry->dev };
+	struct subject of = { { .pid = STACK_ANY_PID }, entry->cgroup, entry->dev, { 0 } };
 	struct stack *s = stack;
 
 	if (entry->op == BLK_DISCARD || entry->op == BLK_FLUSH || entry->op == BLK_PASSTHROUGH ||
 	    !(write ? s->o.writes : s->o.reads))
 		return;
+	if (blk_has_data(entry->op))
+		of.file.kind = FILE_UNREAD;
 	if (entry->known)
 		of.process = entry->process;
 	else if (blk_filters_submitters(&s->o.filters, &s->o.args))
@@ -208,8 +225,8 @@ static int take_wait(void *ctx, const void *key, const void *value)
 	(void)key;
 	if (s->stop_ns > wait->since_ns)
 		sum.ns[wait->write] = s->stop_ns - wait->since_ns;
-	return add_done(s, &(struct subject){ wait->process, wait->cgroup, wait->dev }, wait->path,
-			&sum);
+	return add_done(s, &(struct subject){ wait->process, wait->cgroup, wait->dev, { 0 } },
+			wait->path, &sum);
 }
 
 /* Empties the maps of the inactive buffer. */
@@ -223,6 +240,14 @@ static int take_maps(struct stack *s, int inactive)
 	if (r < 0)
 		return r;
 	s->names_taken = (uint32_t)r;
+	s->files_taken = 0;
+	if (s->files) {
+		r = file_names_drain(s->files, bpf_map__fd(inactive ? skel->maps.file_names1
+								    : skel->maps.file_names0));
+		if (r < 0)
+			return r;
+		s->files_taken = (uint32_t)r;
+	}
 	r = s->cgroups
 		? blk_drain_cgroups(
 		      bpf_map__fd(inactive ? skel->maps.cgroups1 : skel->maps.cgroups0), s->cgroups)
@@ -265,6 +290,7 @@ static void adapt_period(struct stack *s, int inactive)
 		{ skel->bss->rows_made[inactive], bpf_map__max_entries(skel->maps.rows0) },
 		{ skel->bss->stacks_made[inactive], bpf_map__max_entries(skel->maps.stacks0) },
 		{ s->names_taken, bpf_map__max_entries(skel->maps.process_names0) },
+		{ s->files_taken, bpf_map__max_entries(skel->maps.file_names0) },
 		{ s->done_taken, bpf_map__max_entries(skel->maps.done0) },
 	};
 

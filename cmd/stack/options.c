@@ -45,8 +45,8 @@ static const struct args_option options[] = {
 	{ "user-stack", 'U', NULL, "group by user stack", ARGS_SHOWN, ARGS_FLAG(user) },
 	{ "perpid", 'P', NULL, "one row per PID instead of per name", ARGS_SHOWN,
 	  ARGS_FLAG(per_pid) },
-	KEYS_OPTION("group by stack and KEY: disk, process, comm (a name), cgroup, unit, "
-		    "container, user (disk,comm)"),
+	KEYS_FILES_OPTION("group by stack and KEY: disk, process, comm (a name), cgroup, unit, "
+			  "container, user, file, dir[:DEPTH] (disk,comm)"),
 	{ "folded", 'f', NULL, "folded lines, one per stack, for flame graphs", ARGS_SHOWN,
 	  ARGS_FLAG(folded), .flags = ARGS_REPLAY },
 	{ "order", KEY_ORDER, "process|disk", "with -f: first field of a line (default: process)",
@@ -96,6 +96,8 @@ static int check(struct stack_options *o, struct error *err)
 		      o->args.count != 1,
 		  "--svg shows one output",
 		  "use -D instead of INTERVAL, or --record and then --replay FILE --sum --svg" },
+		{ o->waits && keys_of_file(o->by),
+		  "--value wait has no files: --by file and dir are for I/O" },
 		{ o->by && o->per_pid,
 		  "-P and --by are mutually exclusive: -P is --by disk,process" },
 	};

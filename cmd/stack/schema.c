@@ -20,6 +20,8 @@ static const struct column columns[] = {
 	BY("unit", STACK_UNIT, "systemd unit of that control group"),
 	BY("container", STACK_CONTAINER, "container of that control group"),
 	BY("user_name", STACK_USER, "real user of the process, with --by user"),
+	BY("file", STACK_FILE, "file whose data it is, or in brackets what it is"),
+	BY("dir", STACK_DIR, "directory of that file, or in brackets what it is"),
 	COUNTER(read_ios, NULL, 0, "", "completed reads"),
 	COUNTER(write_ios, NULL, 0, "", "completed writes"),
 	COUNTER(read_time_ns, NULL, 0, "ns", "time of these reads, from submission to completion"),
@@ -43,6 +45,8 @@ enum {
 	UNIT,
 	CONTAINER,
 	USER_NAME,
+	FILE_NAME,
+	DIR_NAME,
 	READ_IOS,
 	WRITE_IOS,
 	READ_TIME,
@@ -74,6 +78,10 @@ static bool has_column(const struct stack_options *o, size_t i)
 		return keys_have(by, KEY_CONTAINER);
 	case USER_NAME:
 		return keys_have(by, KEY_USER);
+	case FILE_NAME:
+		return keys_have(by, KEY_FILE);
+	case DIR_NAME:
+		return keys_have(by, KEY_DIR);
 	}
 	return i < READ_IOS ? true : i < READ_WAIT ? o->ios : o->waits;
 }

@@ -9,7 +9,7 @@
 #include "output/schema.h"
 
 /* The columns of a struct stack_row for some options. */
-#define STACK_COLUMNS 17
+#define STACK_COLUMNS 19
 struct stack_schema {
 	struct column columns[STACK_COLUMNS];
 	struct schema schema; /* points to these */

@@ -8,6 +8,7 @@
 #include <bpf/libbpf.h>
 
 #include "cmd/block/base.h"
+#include "cmd/block/files.h"
 #include "cmd/cli/command.h"
 #include "cmd/stack/stack.h"
 #include "cmd/block/syscalls.h"
@@ -73,6 +74,8 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	uint32_t whole = s->o.filters.disk.whole;
 	uint32_t requests = args->map_requests ? args->map_requests : blk_requests_possible(whole);
 	uint32_t owners = blk_owners_entries(run->object.hooks, args, whole);
+	bool by_file = keys_of_file(s->o.by);
+	uint32_t files = !by_file ? 1 : args->map_files ? args->map_files : FILE_NAMES;
 	const struct probe_option options[] = {
 		{ "by_process", true },
 		{ "want_kernel", s->o.kernel },
@@ -82,6 +85,7 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "count_ios", s->o.ios },
 		{ "want_cgroup", keys_of_cgroup(s->o.by) },
 		{ "by_user", keys_have(s->o.by, KEY_USER) },
+		{ "by_file", by_file },
 		{ "own_start", s->o.ios && blk_iostats_off(whole) },
 		{ "trace_completion_mask", block_of(run)->flags.trace_completion },
 		{ "syscall_ops", 0, syscall_ops, sizeof(syscall_ops) },
@@ -94,6 +98,8 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "rows1", args->map_rows },
 		{ "process_names0", args->map_names },
 		{ "process_names1", args->map_names },
+		{ "file_names0", files },
+		{ "file_names1", files },
 		{ "stacks0", stacks },
 		{ "stacks1", stacks },
 		{ "cgroups0", keys_of_cgroup(s->o.by) ? BLK_MADE_CGROUPS : 1 },
@@ -113,6 +119,8 @@ static int configure(struct tool_run *run, struct tool_object *object)
 
 	syscalls_numbers(false, syscall_ops);
 	r = tool_configure(object, options, ARRAY_SIZE(options), maps, ARRAY_SIZE(maps));
+	if (!r && by_file)
+		r = files_configure(run, object, &block_of(run)->flags);
 	return r ? r : user_stacks_configure(s->o.user ? &s->stacks : NULL, object);
 }
 
@@ -213,6 +221,8 @@ static int prepare(struct tool_run *run, struct error *err)
 	r = keys_of_cgroup(s->o.by) ? cgroups_open(NULL, NULL, &s->cgroups) : 0;
 	if (!r && keys_have(s->o.by, KEY_USER))
 		r = users_open(NULL, &s->users);
+	if (!r && keys_of_file(s->o.by))
+		r = file_names_open(run->disks, true, &s->files);
 	if (r)
 		return error_set(err, STATUS_FAILED, r, "out of memory");
 	return stack_open_symbolizer(s, err);
@@ -345,6 +355,7 @@ static void free_stack(void *ctx)
 	stack_paths_free(&s->paths);
 	cgroups_free(s->cgroups);
 	users_free(s->users);
+	file_names_free(s->files);
 	table_free(&s->table);
 	table_free(&s->now);
 	table_free(&s->next);

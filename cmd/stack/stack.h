@@ -9,6 +9,7 @@
 #include "cmd/engine/tool.h"
 #include "cmd/stacks/user_stacks.h"
 #include "cmd/block/call_disks.h"
+#include "cmd/block/file_names.h"
 #include "cmd/stack/options.h"
 #include "cmd/stack/paths.h"
 #include "cmd/stack/table.h"
@@ -33,9 +34,10 @@ struct stack {
 	struct tool_run *run;
 	struct table table;
 	struct user_stacks stacks;
-	const char *helpers[3];	 /* tool_run.helpers */
-	struct cgroups *cgroups; /* with --by cgroup, unit or container; otherwise NULL */
-	struct users *users;	 /* with --by user; otherwise NULL */
+	const char *helpers[3];	  /* tool_run.helpers */
+	struct cgroups *cgroups;  /* with --by cgroup, unit or container; otherwise NULL */
+	struct users *users;	  /* with --by user; otherwise NULL */
+	struct file_names *files; /* with --by file or dir; otherwise NULL */
 	struct stack_schema schema;
 	struct stack_paths paths; /* with o.ios or o.waits */
 	/* Drained rows; their stacks are numbers of stacks.symbolizer.now and
@@ -44,6 +46,7 @@ struct stack {
 	bool is_last;		 /* nothing is counted any more */
 	int failed;		 /* -errno of work done while files were read */
 	uint32_t names_taken;	 /* from the maps, last, */
+	uint32_t files_taken;	 /* the same */
 	uint32_t done_taken;	 /* rows of completed I/Os, like above */
 	uint64_t begin_ns;	 /* CLOCK_MONOTONIC */
 	uint64_t drained_ns;	 /* the same: the last time */

@@ -52,10 +52,10 @@ void table_clear(struct table *t)
 
 int table_copy_names(struct table *to, const struct table *from, struct table_key *key)
 {
-	uint32_t *const names[] = { &key->disk,	     &key->comm,      &key->labels[0],
-				    &key->labels[1], &key->labels[2], &key->labels[3] };
+	uint32_t *names[2 + STACK_LABELS] = { &key->disk, &key->comm };
 
-	_Static_assert(STACK_LABELS == 4, "all names");
+	for (size_t i = 0; i < STACK_LABELS; i++)
+		names[2 + i] = &key->labels[i];
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		*names[i] = stack_tree_name(&to->tree, stack_tree_text(&from->tree, *names[i]));
 		if (*names[i] == INTERN_NONE)
@@ -115,32 +115,50 @@ static uint32_t copy_stack(struct stack_tree *to, const struct stack_tree *from,
 	return made;
 }
 
+/* Like table_copy_names(), but without the names of the process and the file. */
+static int copy_few_names(struct table *to, const struct table *from, struct table_key *key)
+{
+	uint32_t *dropped[] = { &key->comm, &key->labels[STACK_FILE], &key->labels[STACK_DIR] };
+	bool shown[ARRAY_SIZE(dropped)];
+
+	key->start = key->pid = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(dropped); i++) {
+		shown[i] = stack_tree_text(&from->tree, *dropped[i])[0];
+		if (shown[i])
+			*dropped[i] = key->disk;
+	}
+	if (table_copy_names(to, from, key))
+		return -ENOMEM;
+	for (size_t i = 0; i < ARRAY_SIZE(dropped); i++) {
+		if (shown[i])
+			*dropped[i] =
+			    stack_tree_name(&to->tree, i ? TABLE_OTHER_FILES : TABLE_LOST_PROCESS);
+		if (*dropped[i] == INTERN_NONE)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 static int copy_row(struct table *to, const struct table *from, uint32_t row, bool stack,
 		    bool process)
 {
 	struct table_key key = *table_key(from, row);
 	struct stack_tree *tree = &to->tree;
 	uint32_t lost = 0;
+	int r;
 
 	if (!stack && (key.kernel || key.user))
 		lost = stack_tree_node(tree, 0, stack_tree_name(tree, STACK_TREE_LOST));
 	key.kernel = stack ? copy_stack(tree, &from->tree, key.kernel) : key.kernel ? lost : 0;
 	key.user = stack ? copy_stack(tree, &from->tree, key.user) : key.user ? lost : 0;
-	if (!process)
-		key.comm = key.disk; /* its own name is not copied */
-	if (table_copy_names(to, from, &key))
-		return -ENOMEM;
-	if (!process) {
-		key.start = key.pid = 0;
-		key.comm = stack_tree_name(tree, TABLE_LOST_PROCESS);
-	}
-	if (key.kernel == INTERN_NONE || key.user == INTERN_NONE || key.comm == INTERN_NONE)
+	r = process ? table_copy_names(to, from, &key) : copy_few_names(to, from, &key);
+	if (r || key.kernel == INTERN_NONE || key.user == INTERN_NONE)
 		return -ENOMEM;
 	return table_add(to, &key, table_row(from, row));
 }
 
 /* Replaces @t by a new table: the largest rows keep everything until half of the limit is used, the
- * next keep their process until three quarters are used, the rest only the disk. */
+ * next keep their process and file until three quarters are used, the rest only the disk. */
 static int evict(struct table *t, const struct order *order)
 {
 	const size_t limit = t->tree.limit;

@@ -36,11 +36,12 @@ struct table {
 /* Adds @more to a row.  0 or -ENOMEM. */
 int table_add(struct table *t, const struct table_key *key, const struct table_row *more);
 
-/* The name of all processes whose rows were dropped. */
+/* The names of all processes and files whose rows were dropped. */
 #define TABLE_LOST_PROCESS "[other processes]"
+#define TABLE_OTHER_FILES  "(other)"
 
 /* Call now and then: when the table has outgrown its limit, the smallest rows lose their stack, and
- * then their process.  No byte is lost. 0 or -ENOMEM. */
+ * then their process and file.  No byte is lost. 0 or -ENOMEM. */
 int table_fit(struct table *t);
 
 /* Row @row, of t->rows.n. */

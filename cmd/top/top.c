@@ -99,16 +99,13 @@ static bool wants_processes(const struct top *t)
 	return !t->o.by || keys_of_process(t->o.by);
 }
 
-/* Files that may have rows before they are drained, 808 bytes each. */
-#define FILES 16384
-
 static int configure(struct tool_run *run, struct tool_object *o)
 {
 	const struct top *t = run->ctx;
 	const struct args *args = &t->o.args;
 	bool by_file = keys_of_file(t->o.by);
 	uint32_t whole = t->o.filters.disk.whole, cpus = cpus_possible();
-	uint32_t files = !by_file ? 1 : args->map_files ? args->map_files : FILES;
+	uint32_t files = !by_file ? 1 : args->map_files ? args->map_files : FILE_NAMES;
 	/* A file has several: of operations and CPUs. */
 	uint32_t rows = args->map_rows ? args->map_rows : (1 + by_file) * rows_of_a_second();
 	uint32_t slots = args->map_keys ? args->map_keys : slots_of_a_second();
@@ -265,11 +262,6 @@ static void tables(void *ctx, struct show *show)
 
 /* ---- counts ---- */
 
-static bool has_data(uint8_t op)
-{
-	return op == BLK_READ || op == BLK_WRITE || op == BLK_ZONE_APPEND;
-}
-
 /* A missed completion, found at the end. */
 static void account_lost_completion(void *ctx, const struct blk_inflight *entry)
 {
@@ -284,7 +276,8 @@ static void account_lost_completion(void *ctx, const struct blk_inflight *entry)
 		.op = entry->op,
 		.writeback = entry->writeback,
 		.known = entry->known,
-		.file.kind = keys_of_file(t->o.by) && has_data(entry->op) ? FILE_UNREAD : FILE_NONE,
+		.file.kind =
+		    keys_of_file(t->o.by) && blk_has_data(entry->op) ? FILE_UNREAD : FILE_NONE,
 	};
 
 	if (!blk_filters_submitters(&t->o.filters, &t->o.args) || entry->known)
@@ -558,7 +551,7 @@ static int prepare(struct tool_run *run, struct error *err)
 	if (!r && keys_have(t->o.by, KEY_USER))
 		r = users_open(NULL, &t->users);
 	if (!r && keys_of_file(t->o.by))
-		r = file_names_open(run->disks, &t->files);
+		r = file_names_open(run->disks, false, &t->files);
 	return r ? error_set(err, STATUS_FAILED, r, "out of memory") : 0;
 }
 

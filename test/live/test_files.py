@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""top --by file and dir: bytes, I/Os and time of each file add up to /proc/diskstats, and are what was written."""
+"""--by file and dir: bytes, I/Os and time of each file add up to /proc/diskstats, and are what was written."""
+import contextlib
 import csv
 import io
+import mmap
 import os
 import tempfile
 
@@ -21,21 +23,39 @@ EXT4 = {JOURNAL, METADATA, "-"}
 
 class FilesTest(LiveTest):
     def trace(self, disk, work, *args, by="file", loss=True):
-        """The result of one interval in which `work` is done; its rows agree with /proc/diskstats."""
+        """The result of `top` in one interval in which `work` is done; its rows agree with /proc/diskstats, and with
+        the rows of a `stack` at the same time."""
         for line in read_text("/proc/self/mounts").splitlines():
             if line.startswith(f"{disk.path} "):
                 sync_file_system(line.split()[1])
-        with Delta(disk.name) as delta:
-            with Tracer("top", "--json", "--by", by, "-d", disk.name, *args, "600") as tracer:
-                work()
-                settled(disk.name)
-                result = tracer.stop()
+        with Delta(disk.name) as delta, contextlib.ExitStack() as tracers:
+            tracer = tracers.enter_context(Tracer("top", "--json", "--by", by, "-d", disk.name, *args, "600"))
+            if not args:
+                other = tracers.enter_context(Tracer("stack", "--json", "--by", by, "-d", disk.name))
+            work()
+            settled(disk.name)
+            result = tracer.stop()
+            if not args:
+                self.assert_stack(other.stop(), result, [key.split(":")[0] for key in by.split(",")])
         self.assert_ended_well(result)
         if loss:
             self.assert_no_loss(result)
         self.assert_agrees(result.rows, delta)
         self.assertTrue(result.rows)
         return result
+
+    def assert_stack(self, stack, top, keys):
+        """`stack` has the same bytes of each file; what the file system does itself may have another name, since
+        it was mounted or not when that was looked up."""
+        def named(rows, column):
+            return {key: n for key, n in add_up(rows, [key for key in keys if key != "process"], column).items()
+                    if n and not (key if isinstance(key, str) else key[0]).startswith("[")}
+        self.assert_ended_well(stack)
+        self.assert_no_loss(stack)
+        for op in ("read", "write"):
+            want = [row for row in top.rows if row["op"] in (op, "write_zeroes" if op == "write" else op)]
+            self.assertEqual(named(stack.rows, f"{op}_bytes"), named(want, "bytes"))
+            self.assertEqual(sum(row[f"{op}_bytes"] for row in stack.rows), sum(row["bytes"] for row in want))
 
     def files(self, result, op="write", column="file", figure="bytes"):
         return add_up([row for row in result.rows if row["op"] == op], column, figure)
@@ -45,12 +65,25 @@ class FilesTest(LiveTest):
         self.assertEqual({name: found.get(name) for name in want}, want)
         self.assertLessEqual(set(found) - set(want), others)
 
+    def crowd(self, folder, count):
+        """Small files in ten folders, and what writes them: {path: bytes}."""
+        paths = {f"{folder}/d{i % 10}/f{i}": (1 + i % 4) * KIB4 for i in range(count)}
+        for i in range(10):
+            os.mkdir(f"{folder}/d{i}")
+
+        def work():
+            for path, size in paths.items():
+                with open(path, "wb") as file:
+                    file.write(bytes(size))
+            sync_file_system(folder)
+        return paths, work
+
 
 class TestFiles(FilesTest):
     def ways(self, folder):
         """Pages by file, and what writes them."""
         paths = {f"{folder}/a b/{name}": pages for name, pages in
-                 (("direct", 4), ("large", 1024), ("buffered", 8), ("queued", 64), ("removed", 3))}
+                 (("direct", 4), ("large", 1024), ("buffered", 8), ("queued", 64), ("mapped", 5), ("removed", 3))}
         os.mkdir(f"{folder}/a b")
         for path, pages in paths.items():
             written(path, pages)
@@ -60,6 +93,10 @@ class TestFiles(FilesTest):
                 name = os.path.basename(path)
                 if name == "queued":
                     run_load("write", pages, KIB4, path, options=["-q", "8"])
+                elif name == "mapped":
+                    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+                        memory[:] = b"m" * len(memory)
+                        memory.flush()
                 elif name == "removed":
                     fd = os.open(path, os.O_RDWR)
                     os.unlink(path)
@@ -106,19 +143,6 @@ class TestFiles(FilesTest):
                 run_load("read", 64, KIB4, f"{folder}/direct")
             result = self.trace(disk, work)
         self.assert_files(self.files(result, "read"), {path: pages * KIB4 for path, pages in paths.items()})
-
-    def crowd(self, folder, count):
-        """Small files in ten folders, and what writes them: {path: bytes}."""
-        paths = {f"{folder}/d{i % 10}/f{i}": (1 + i % 4) * KIB4 for i in range(count)}
-        for i in range(10):
-            os.mkdir(f"{folder}/d{i}")
-
-        def work():
-            for path, size in paths.items():
-                with open(path, "wb") as file:
-                    file.write(bytes(size))
-            sync_file_system(folder)
-        return paths, work
 
     def test_merged(self):
         """Two thousand small files, which the kernel writes by larger requests: the bytes are each file's own."""
@@ -201,6 +225,120 @@ class TestFiles(FilesTest):
                 written(f"{folder}/new", 5)
             result = self.trace(mapped, work, "--bio")
         self.assert_files(self.files(result), {f"{folder}/direct": 4 * KIB4, f"{folder}/new": 5 * KIB4})
+
+
+class TestTogether(FilesTest):
+    """One load under all subcommands at once, which have the same figures of each file."""
+
+    def all_traced(self, disk, work, *names):
+        with Delta(disk.name) as delta, contextlib.ExitStack() as tracers:
+            made = {name: tracers.enter_context(Tracer(*self.ARGS[name], "--json", "-d", disk.name, "600"))
+                    for name in names}
+            work()
+            settled(disk.name)
+            results = {name: tracer.stop() for name, tracer in made.items()}
+        for result in results.values():
+            self.assert_ended_well(result)
+            self.assert_no_loss(result)
+        return results, delta
+
+    ARGS = {"top": ("top", "--by", "file"), "stack": ("stack", "--value", "ios", "--by", "file"),
+            "slow": ("slow", "-m", "0"), "blame": ("blame", "--by", "file")}
+
+    def test_direct(self):
+        """Of each of 100 files another number of direct reads: requests that cannot be merged across files."""
+        with LoopDisk(256 * MIB) as disk, mounted(disk.path) as folder:
+            paths = {f"{folder}/f{i}": 1 + i % 7 for i in range(100)}
+            for path in paths:
+                written(path, 16)
+            sync_file_system(folder)
+
+            def work():
+                for path, count in paths.items():
+                    run_load("read", count, KIB4, path, options=["-r"])
+            results, delta = self.all_traced(disk, work, *self.ARGS)
+        reads = {"top": self.files(results["top"], "read", figure="io"),
+                 "stack": add_up(results["stack"].rows, "file", "read_ios"),
+                 "slow": {}, "blame": add_up([row for row in results["blame"].rows if row["kind"] == "all"],
+                                             "victim", "ios")}
+        for row in results["slow"].rows:
+            if row["op"] == "read":
+                reads["slow"][row["file"]] = reads["slow"].get(row["file"], 0) + 1
+        for name, found in reads.items():
+            with self.subTest(name):
+                self.assertEqual({path: found.get(path) for path in paths}, paths)
+        self.assertEqual(sum(reads["top"].values()), delta["reads"])
+        self.assertEqual(sum(row["read_ios"] for row in results["stack"].rows), delta["reads"])
+
+    def test_many(self):
+        """Ten thousand files, written back together: the bytes of each are its own, also of parts of requests."""
+        with LoopDisk(512 * MIB) as disk, mounted(disk.path) as folder:
+            paths = {f"{folder}/d{i % 10}/f{i}": (1 + i % 3) * KIB4 for i in range(10000)}
+            for i in range(10):
+                os.mkdir(f"{folder}/d{i}")
+
+            def work():
+                for path, size in paths.items():
+                    with open(path, "wb") as file:
+                        file.write(bytes(size))
+                sync_file_system(folder)
+            results, delta = self.all_traced(disk, work, "top", "stack")
+        self.assert_files(self.files(results["top"]), paths)
+        self.assert_files(add_up(results["stack"].rows, "file", "write_bytes"), paths)
+        self.assertEqual(sum(row["write_bytes"] for row in results["stack"].rows), delta["sectors_written"] * 512)
+
+    def test_stacks(self):
+        """Each stack of a file has its part of it; with --value time also of the time. The key dir adds files up."""
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder:
+            path = f"{folder}/d/file"
+            os.mkdir(f"{folder}/d")
+            written(path, 64)
+
+            def work():
+                run_load("write", 30, KIB4, path, options=["-t", "3"])
+                written(path, 10)
+            with Tracer("stack", "-K", "--value", "time", "--by", "file,dir:15,disk,comm", "--json",
+                        "-d", disk.name) as tracer:
+                work()
+                settled(disk.name)
+                result = tracer.stop()
+        self.assert_no_loss(result)
+        rows = [row for row in result.rows if row["file"] == path]
+        self.assertEqual({(row["dir"], row["disk"]) for row in rows}, {(f"{folder}/d", disk.name)})
+        self.assertEqual(sum(row["write_bytes"] for row in rows), 40 * KIB4)
+        direct = [row for row in rows if row["comm"] == "load"]
+        self.assertEqual(sum(row["write_ios"] for row in direct), 30)
+        self.assertTrue(all(row["kernel"] and row["write_time_ns"] for row in rows))
+        self.assertGreater(len({tuple(row["kernel"]) for row in rows}), 1)
+
+    def test_no_room(self):
+        """More files than there is room for: the rest is (other), and nothing is lost."""
+        with LoopDisk(256 * MIB) as disk, mounted(disk.path) as folder:
+            paths, work = self.crowd(folder, 500)
+            for size in ("files=32", "rows=16"):
+                with self.subTest(size=size):
+                    with Delta(disk.name) as delta, \
+                            Tracer("stack", "--by", "file", "--json", "-d", disk.name, "--map-size", size) as tracer:
+                        work()
+                        settled(disk.name)
+                        result = tracer.stop()
+                    found = add_up(result.rows, "file", "write_bytes")
+                    self.assertGreater(found[OTHER], 0)
+                    self.assertTrue(all(found.get(path, 0) <= n for path, n in paths.items()))
+                    self.assertEqual(sum(found.values()), delta["sectors_written"] * 512)
+
+    def test_recorded(self):
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder, tempfile.TemporaryDirectory() as out:
+            with Tracer("stack", "--by", "file,dir", "--json", "-d", disk.name, "--record", f"{out}/rec") as tracer:
+                written(f"{folder}/one", 3)
+                settled(disk.name)
+                result = tracer.stop()
+            same = iotrace("stack", "--replay", f"{out}/rec", "--json")
+            fewer = iotrace("stack", "--replay", f"{out}/rec", "--json", "--by", "dir", "--sum")
+            text = iotrace("stack", "--replay", f"{out}/rec", "-f")
+        self.assertEqual(same.rows, result.rows)
+        self.assertEqual(add_up(fewer.rows, "dir", "write_bytes"), add_up(result.rows, "dir", "write_bytes"))
+        self.assertRegex(text.out, rf"(?m)^{folder}/one;{folder} {3 * KIB4}$")
 
 
 class TestScreen(OnScreen):
@@ -340,7 +478,8 @@ class TestKeys(FilesTest):
         self.assertRegex(text.out, rf"(?m)^{folder}/four +W +1 +32 ")
 
     def test_usage(self):
-        for args, words in ((("breakdown", "--by", "file"), ("file", "top")), (("top", "--by", "dir:0"), ("dir",)),
+        for args, words in ((("stack", "--value", "wait", "--by", "file"), ("wait",)),
+                            (("top", "--by", "dir:0"), ("dir",)),
                             (("top", "--by", "dir:x"), ("dir",)), (("top", "--by", "dir:1,dir"), ("twice",)),
                             (("top", "--by", "path"), ("did you mean file",)),
                             (("top", "--by", "disk,process,comm,cgroup,unit,container,user,file,dir"), ("8 keys",))):

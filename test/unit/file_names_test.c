@@ -23,7 +23,7 @@ static int begin(void **state)
 	struct error err;
 
 	(void)state;
-	return disks_open(NULL, &disks, &err) || file_names_open(disks, &names);
+	return disks_open(NULL, &disks, &err) || file_names_open(disks, false, &names);
 }
 
 static int end(void **state)
