@@ -192,6 +192,8 @@ static __always_inline void key_bio(struct hist_key *key, struct call_thread *t,
 		key->cgroup = io_cgroup_id(bio);
 	if (keyed_dev)
 		key->dev = disk_dev(bio_disk(bio, false), false);
+	if (by_file && has_data(op_of_code(BPF_CORE_READ(bio, bi_opf) & 0xff)))
+		find_id_now(bio, &key->file);
 }
 
 /* The bio has its request, or was merged into another. */
@@ -518,11 +520,13 @@ static __always_inline void on_lost_completion(struct blk_inflight *entry)
 
 /* The submitter of a request that no call waits for. */
 static __always_inline void key_request(struct hist_key *key, struct request *rq,
-					const struct blk_inflight *entry)
+					const struct blk_inflight *entry, u8 op)
 {
 	key_submitter(key, entry);
 	if (keyed_dev)
 		key->dev = completing_dev(rq, entry);
+	if (by_file && has_data(op))
+		find_id_now(BPF_CORE_READ(rq, bio), &key->file);
 }
 
 /* Counts a request that completes, in the rows of the queue and the device. */
@@ -530,11 +534,11 @@ static __always_inline void count_request(struct request *rq, struct blk_infligh
 					  u64 now, const bool direct)
 {
 	u32 class = class_of_request(op), io_kind = IO_ASYNC;
-	struct hist_key key = {}, of_call = {};
+	struct hist_key key = {};
 	u64 ns, made;
 	u32 waits;
 
-	if (entry && read_waiting_call(entry->call, &waits, &of_call)) {
+	if (entry && read_waiting_call(entry->call, &waits, &key)) {
 		class = waits;
 		io_kind = IO_DISK;
 	} else if (entry) {
@@ -544,10 +548,10 @@ static __always_inline void count_request(struct request *rq, struct blk_infligh
 		op = BLK_FLUSH; /* timed like the command that it waits for */
 	if (!rq_latency(rq, entry, op, false, now, &ns, direct))
 		return;
-	if (keyed && io_kind == IO_ASYNC)
-		key_request(&key, rq, entry);
-	else if (keyed)
-		key = of_call;
+	if (keyed && io_kind == IO_ASYNC) {
+		key = (struct hist_key){};
+		key_request(&key, rq, entry, op);
+	}
 	row_add(&key, table_row(class, io_kind, LAYER_DEVICE), ns, 0);
 	made = entry ? entry->submit_ns : 0;
 	if (!made)
@@ -749,7 +753,7 @@ static __always_inline void on_timed_syscall(u32 op, u64 regs)
 		return;
 	if (!current_process_wanted())
 		return;
-	if (combined || check_files || keyed_dev || (fsync && time_vfs))
+	if (combined || check_files || keyed_dev || by_file || (fsync && time_vfs))
 		file = file_of_call(op, regs, first_syscall_arg((void *)regs));
 	if (!syscall_wanted(op, file))
 		return;

@@ -4,6 +4,7 @@
 
 /* The histograms of breakdown -T blk: one per row, or (--by) per key and row. */
 
+#include "probes/file_names.bpf.h"
 #include "probes/keyed_hist.bpf.h"
 #include "probes/breakdown_blk.h"
 #include "probes/hist.bpf.h"
@@ -60,14 +61,25 @@ static __always_inline void hist_add(u8 row, u64 ns)
 	}
 }
 
-/* False: no room for the key. */
-static __always_inline bool keyed_add(u8 row, u32 dev, const struct blk_inflight *entry, u64 ns)
+/* The file of request @rq, if --by needs it. */
+static __always_inline void key_file(struct hist_key *key, u8 op, struct request *rq)
 {
-	struct hist_key key = { .row = row, .dev = dev };
+	if (by_file && has_data(op))
+		find_id_now(BPF_CORE_READ(rq, bio), &key->file);
+}
+
+/* @key: has its file.  False: no room for it. */
+static __always_inline bool keyed_add(struct hist_key *key, u8 row, u32 dev,
+				      const struct blk_inflight *entry, u64 ns)
+{
 	struct keyed_hist *hist;
 
-	key_submitter(&key, entry);
-	hist = keyed_hist_of(&key);
+	if (by_file && key->file.kind == FILE_OTHERS)
+		return false;
+	key->row = row;
+	key->dev = dev;
+	key_submitter(key, entry);
+	hist = keyed_hist_of(key);
 	if (hist)
 		keyed_hist_add(hist, ns, unit_ns);
 	return hist;

@@ -19,6 +19,7 @@
 #include "probes/call_files.bpf.h"
 #include "probes/blk_submitters.bpf.h"
 #include "probes/breakdown_calls.h"
+#include "probes/file_names.bpf.h"
 #include "probes/hist.bpf.h"
 #include "probes/keyed_hist.bpf.h"
 
@@ -76,6 +77,8 @@ static __noinline int keyed_row_add(const struct hist_key *of, u32 row, u64 ns, 
 
 	if (!of) /* for the verifier of 5.10 */
 		return false;
+	if (by_file && of->file.kind == FILE_OTHERS)
+		return false;
 	key = *of;
 	key.row = row;
 	h = keyed_hist_of(&key);
@@ -124,7 +127,7 @@ static __always_inline void row_add_self(const struct hist_key *key, u32 row, u6
 /* Does it matter which file an overlayfs file stands for? */
 static __always_inline bool wants_real_inode(void)
 {
-	return check_files || keyed_dev;
+	return check_files || keyed_dev || by_file;
 }
 
 /* With all layers only files that can be on a disk are counted: regular files and block devices,
@@ -192,26 +195,56 @@ static __always_inline void key_current(struct hist_key *key, const struct blk_p
 	remember_name(process);
 }
 
+/* Sets @id to the file of a call; @inode: NULL: none. */
+static __noinline int key_inode(struct file_id *id, struct inode *inode)
+{
+	struct bio_file file = {};
+
+	if (!id) /* for the verifier of 5.10 */
+		return 0;
+	*id = (struct file_id){};
+	if (!inode || !is_on_disk(inode, false))
+		return 0;
+	if ((BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFBLK) {
+		id->kind = FILE_DEVICE;
+		return 0;
+	}
+	set_inode(&file, inode);
+	set_id(id, &file, alias_of(inode), epoch & 1);
+	return 0;
+}
+
 /* The outermost call of thread @t begins. */
 static __always_inline void key_call(struct call_thread *t, const struct blk_process *process,
 				     u32 id, u64 arg)
 {
+	struct inode *inode = NULL;
+
 	key_current(&t->key, process);
+	if (arg && (keyed_dev || by_file))
+		inode = inode_of_call(id, arg, false);
 	if (keyed_dev)
-		t->key.dev = arg ? inode_disk(inode_of_call(id, arg, false)) : 0;
+		t->key.dev = inode ? inode_disk(inode) : 0;
+	if (by_file)
+		key_inode(&t->key.file, inode);
 }
 
 /* A file system may store its files on another file system: an overlayfs file that was copied up
  * after it was opened. */
 static __always_inline void key_file_system(struct call_thread *t, u32 id, u64 arg)
 {
+	struct inode *inode;
 	u32 dev;
 
-	if (!keyed_dev || !combined || level_of(id) != LEVEL_FS || t->levels & 1U << LEVEL_FS)
+	if (!(keyed_dev || by_file) || !combined || level_of(id) != LEVEL_FS ||
+	    t->levels & 1U << LEVEL_FS)
 		return;
-	dev = inode_disk(inode_of_call(id, arg, false));
+	inode = inode_of_call(id, arg, false);
+	dev = keyed_dev ? inode_disk(inode) : 0;
 	if (dev)
 		t->key.dev = dev;
+	if (by_file)
+		key_inode(&t->key.file, inode);
 }
 
 /* ---- requests of a call ---- */

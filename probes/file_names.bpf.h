@@ -57,27 +57,35 @@ static __always_inline u32 meta_mask(void)
 	return 1u << bpf_core_enum_value(enum req_flag_bits, __REQ_META);
 }
 
+/* Sets @id to @file, whose name @dentry is stored in the buffer of epoch @now. */
+static __always_inline void set_id(struct file_id *id, const struct bio_file *file,
+				   struct dentry *dentry, u32 now)
+{
+	bool room;
+
+	id->inode = file->inode;
+	id->dev = file->dev;
+	id->generation = file->generation;
+	id->kind = file->kind;
+	if (file->kind != FILE_UNNAMED)
+		return;
+	if (now)
+		room = name_file(&file_names1, id, file->magic, dentry);
+	else
+		room = name_file(&file_names0, id, file->magic, dentry);
+	if (!room)
+		*id = (struct file_id){ .kind = FILE_OTHERS };
+}
+
 /* Sets @id, which is all zero, to the file of @bio, whose name is stored in the buffer of epoch
  * @now. */
 static __always_inline void find_id(struct bio *bio, struct file_id *id, u32 now)
 {
 	struct bio_file file = {};
 	struct dentry *dentry;
-	bool room;
 
 	dentry = find_bio_file(&file, bio, BPF_CORE_READ(bio, bi_opf) & meta_mask());
-	id->inode = file.inode;
-	id->dev = file.dev;
-	id->generation = file.generation;
-	id->kind = file.kind;
-	if (file.kind != FILE_UNNAMED)
-		return;
-	if (now)
-		room = name_file(&file_names1, id, file.magic, dentry);
-	else
-		room = name_file(&file_names0, id, file.magic, dentry);
-	if (!room)
-		*id = (struct file_id){ .kind = FILE_OTHERS };
+	set_id(id, &file, dentry, now);
 }
 
 /* The same in the current buffer.  Not inline: most programs call it at one of several places. */

@@ -4,6 +4,7 @@
 
 /* Histograms by key (--by), which breakdown's programs and user space share. */
 
+#include "probes/bio_file.h"
 #include "probes/hist.h"
 
 /* The key of one histogram: fields that are not requested are 0. */
@@ -16,6 +17,7 @@ struct hist_key {
 	__u16 row;  /* operation, or row of a layer */
 	__u8 known; /* process, cgroup and user: 0 if the submission was missed */
 	__u8 part;  /* KEYED_PART(cpu): shared by some CPUs; 0: by all */
+	struct file_id file;
 };
 
 #define KEYED_PART(cpu) (((cpu) & (KEYED_CPUS - 1)) + 1)
@@ -34,6 +36,6 @@ struct keyed_hist {
 /* Per buffer: 14.7 MB of kernel memory. */
 #define KEYED_HISTS 4096
 
-_Static_assert(sizeof(struct hist_key) == 32, "shared with BPF");
+_Static_assert(sizeof(struct hist_key) == 56, "shared with BPF");
 
 #endif

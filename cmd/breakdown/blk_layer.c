@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cmd/block/base.h"
+#include "cmd/block/files.h"
 #include "cmd/breakdown/breakdown.h"
 #include "cmd/breakdown/hists.h"
 #include "core/base/array.h"
@@ -95,6 +96,7 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "by_process", keys_of_process(b->o.by) },
 		{ "want_cgroup", keys_of_cgroup(b->o.by) },
 		{ "by_user", keys_have(b->o.by, KEY_USER) },
+		{ "by_file", keys_of_file(b->o.by) },
 	};
 	/* As large as this machine needs or, if no program of this run uses it, as small as
 	 * possible. */
@@ -107,6 +109,8 @@ static int configure(struct tool_run *run, struct tool_object *object)
 				  : blk_requests_possible(b->o.filters.disk.whole) },
 		{ "keyed0", !b->o.by ? 1 : args->map_keys },
 		{ "keyed1", !b->o.by ? 1 : args->map_keys },
+		{ "file_names0", keyed_files_room(b->o.by, args->map_files) },
+		{ "file_names1", keyed_files_room(b->o.by, args->map_files) },
 		{ "cgroups0", keys_of_cgroup(b->o.by) ? BLK_MADE_CGROUPS : 1 },
 		{ "cgroups1", keys_of_cgroup(b->o.by) ? BLK_MADE_CGROUPS : 1 },
 		{ "process_names0", keys_of_process(b->o.by) ? args->map_names : 1 },
@@ -121,6 +125,8 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	};
 	int r = tool_configure(object, options, ARRAY_SIZE(options), maps, ARRAY_SIZE(maps));
 
+	if (!r && keys_of_file(b->o.by))
+		r = files_configure(run, object, &block_of(run)->flags);
 	return r || !b->o.value ? r : tool_configure(object, NULL, 0, own, ARRAY_SIZE(own));
 }
 

@@ -42,6 +42,8 @@ int breakdown_prepare(struct tool_run *run, struct error *err)
 		r = cgroups_open(NULL, NULL, &b->keyed.cgroups);
 	if (!r && keys_have(b->o.by, KEY_USER))
 		r = users_open(NULL, &b->keyed.users);
+	if (!r && keys_of_file(b->o.by))
+		r = file_names_open(run->disks, true, &b->keyed.files);
 	return r ? error_no_memory(err) : 0;
 }
 
@@ -62,11 +64,13 @@ int breakdown_drain_keyed(struct tool_run *run, int inactive)
 	struct keyed *k = &((struct breakdown *)run->ctx)->keyed;
 	const char *hists = inactive ? "keyed1" : "keyed0",
 		   *names = inactive ? "process_names1" : "process_names0",
-		   *cgroups = inactive ? "cgroups1" : "cgroups0";
+		   *cgroups = inactive ? "cgroups1" : "cgroups0",
+		   *files = inactive ? "file_names1" : "file_names0";
 	const struct args *args = run->args;
 	struct run_fill fills[] = { { 0, args->map_keys ? args->map_keys : KEYED_HISTS },
-				    { 0, args->map_names ? args->map_names : BLK_NAMES } };
-	int n_names = 0, n;
+				    { 0, args->map_names ? args->map_names : BLK_NAMES },
+				    { 0, keyed_files_room(k->keys, args->map_files) } };
+	int n_names = 0, n_files = 0, n;
 
 	if (!k->keys)
 		return 0;
@@ -74,6 +78,10 @@ int breakdown_drain_keyed(struct tool_run *run, int inactive)
 		n_names = blk_drain_names(tool_map(run, names), run->names);
 	if (n_names < 0)
 		return n_names;
+	if (k->files)
+		n_files = file_names_drain(k->files, tool_map(run, files));
+	if (n_files < 0)
+		return n_files;
 	n = k->cgroups ? blk_drain_cgroups(tool_map(run, cgroups), k->cgroups) : 0;
 	if (n < 0)
 		return n;
@@ -82,6 +90,7 @@ int breakdown_drain_keyed(struct tool_run *run, int inactive)
 		return n;
 	fills[0].used = (uint32_t)n;
 	fills[1].used = (uint32_t)n_names;
+	fills[2].used = (uint32_t)n_files;
 	tool_adapt(run, COLLECT_MS, fills, ARRAY_SIZE(fills));
 	return 0;
 }
@@ -145,6 +154,7 @@ void breakdown_free_keyed(struct breakdown *b)
 	keyed_free(&b->keyed);
 	cgroups_free(b->keyed.cgroups);
 	users_free(b->keyed.users);
+	file_names_free(b->keyed.files);
 	free(b->rows.rows);
 	heatmap_free(b->heatmap);
 }

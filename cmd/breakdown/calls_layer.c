@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cmd/block/base.h"
+#include "cmd/block/files.h"
 #include "cmd/breakdown/calls_layer.h"
 
 #include <errno.h>
@@ -182,7 +183,7 @@ static uint32_t threads_possible(void)
 	return n > FEWEST_THREADS ? n : FEWEST_THREADS;
 }
 
-int calls_layer_configure(const struct calls_layer *layer, const struct tool_run *run,
+int calls_layer_configure(const struct calls_layer *layer, struct tool_run *run,
 			  struct tool_object *object)
 {
 	const struct breakdown_options *o = layer->o;
@@ -210,6 +211,7 @@ int calls_layer_configure(const struct calls_layer *layer, const struct tool_run
 		{ "by_process", keys_of_process(o->by) },
 		{ "want_cgroup", keys_of_cgroup(o->by) },
 		{ "by_user", keys_have(o->by, KEY_USER) },
+		{ "by_file", keys_of_file(o->by) },
 		{ "layer_row", 0, layer->row_of, sizeof(layer->row_of) },
 		{ "syscall_ops", 0, syscall_ops, sizeof(syscall_ops) },
 	};
@@ -225,6 +227,8 @@ int calls_layer_configure(const struct calls_layer *layer, const struct tool_run
 		{ "merged", combined ? 0 : 1 },
 		{ "keyed0", !o->by ? 1 : args->map_keys },
 		{ "keyed1", !o->by ? 1 : args->map_keys },
+		{ "file_names0", keyed_files_room(o->by, args->map_files) },
+		{ "file_names1", keyed_files_room(o->by, args->map_files) },
 		{ "cgroups0", keys_of_cgroup(o->by) ? BLK_MADE_CGROUPS : 1 },
 		{ "cgroups1", keys_of_cgroup(o->by) ? BLK_MADE_CGROUPS : 1 },
 		{ "process_names0", keys_of_process(o->by) ? args->map_names : 1 },
@@ -233,8 +237,11 @@ int calls_layer_configure(const struct calls_layer *layer, const struct tool_run
 		  combined ? blk_owners_entries(hooks, args, o->filters.disk.whole) : 1 },
 	};
 
+	int r;
+
 	syscalls_numbers(!combined, syscall_ops);
-	return tool_configure(object, options, ARRAY_SIZE(options), maps, ARRAY_SIZE(maps));
+	r = tool_configure(object, options, ARRAY_SIZE(options), maps, ARRAY_SIZE(maps));
+	return r || !keys_of_file(o->by) ? r : files_configure(run, object, &block_of(run)->flags);
 }
 
 /* ---- a run ---- */

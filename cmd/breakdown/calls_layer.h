@@ -35,7 +35,7 @@ int calls_layer_init(struct calls_layer *layer, const struct breakdown_options *
 size_t calls_layer_events(const struct calls_layer *layer, struct hook_event *events);
 
 /* Sets options and sizes maps of @object, one of @run.  0 or -errno. */
-int calls_layer_configure(const struct calls_layer *layer, const struct tool_run *run,
+int calls_layer_configure(const struct calls_layer *layer, struct tool_run *run,
 			  struct tool_object *object);
 
 /* Call when the programs of @run are attached. -errno with @err. */

@@ -44,7 +44,19 @@ static const char *cgroup_name(const struct keyed *k, const struct keyed_entry *
 	return e->key.known ? cgroups_name(k->cgroups, e->key.cgroup, what) : KEYS_UNKNOWN;
 }
 
-static void label(const struct keyed *k, struct keyed_entry *e)
+static int label_file(const struct keyed *k, struct keyed_entry *e)
+{
+	const char *file = file_names_get(k->files, &e->key.file);
+
+	if (keys_have(k->keys, KEY_DIR))
+		e->dir = strdup(file_names_dir(k->files, file, keys_dir_depth(k->keys)));
+	e->file = strdup(file);
+	e->labels.file = e->file;
+	e->labels.dir = e->dir;
+	return e->file && (e->dir || !keys_have(k->keys, KEY_DIR)) ? 0 : -ENOMEM;
+}
+
+static int label(const struct keyed *k, struct keyed_entry *e)
 {
 	e->labels.pid = e->key.pid;
 	e->labels.start = e->key.start;
@@ -60,6 +72,7 @@ static void label(const struct keyed *k, struct keyed_entry *e)
 		e->labels.user = e->key.known ? users_name(k->users, e->key.uid) : KEYS_UNKNOWN;
 	if (keys_of_process(k->keys))
 		label_comm(k, e);
+	return keys_of_file(k->keys) ? label_file(k, e) : 0;
 }
 
 static void count_disk(void *n, uint32_t dev)
@@ -72,11 +85,24 @@ bool keyed_fits_cpus(by_keys by, uint32_t entries, const struct disks *disks)
 {
 	uint32_t cpus = cpus_possible(), n = 0;
 
-	if (!keys_have(by, KEY_DISK) || keys_of_submitter(by))
+	if (!keys_have(by, KEY_DISK) || keys_of_submitter(by) || keys_of_file(by))
 		return false;
 	disks_each(disks, count_disk, &n);
 	return 10 * n * (cpus < KEYED_CPUS ? cpus : KEYED_CPUS) <=
 	       (entries ? entries : KEYED_HISTS);
+}
+
+/* A file has several histograms: there are fewer files. */
+uint32_t keyed_files_room(by_keys by, uint32_t entries)
+{
+	return !keys_of_file(by) ? 1 : entries ? entries : KEYED_HISTS;
+}
+
+static void free_entry(struct keyed_entry *e)
+{
+	free(e->file);
+	free(e->dir);
+	free(e);
 }
 
 int keyed_add(void *ctx, const void *key, const void *value)
@@ -93,10 +119,9 @@ int keyed_add(void *ctx, const void *key, const void *value)
 		if (from->max_ns[i] > e->row.hist.max)
 			e->row.hist.max = from->max_ns[i];
 	e->row.self_ns = from->self_ns;
-	label(k, e);
-	if (!keep(k, e))
+	if (!label(k, e) && !keep(k, e))
 		return 0;
-	free(e);
+	free_entry(e);
 	return -ENOMEM;
 }
 
@@ -125,7 +150,7 @@ static void join(struct keyed *k)
 			continue;
 		}
 		hists_merge(&k->entries[used - 1]->row, &from->row);
-		free(from);
+		free_entry(from);
 	}
 	k->n = used;
 }
@@ -147,7 +172,7 @@ static void fold(struct keyed *k)
 
 		if (e->key.row < k->n_rows)
 			hists_merge(&k->other[e->key.row], &e->row);
-		free(e);
+		free_entry(e);
 	}
 }
 
@@ -233,7 +258,7 @@ int keyed_finish(struct keyed *k)
 void keyed_clear(struct keyed *k)
 {
 	for (size_t i = 0; i < k->n; i++)
-		free(k->entries[i]);
+		free_entry(k->entries[i]);
 	free(k->groups);
 	k->groups = NULL;
 	k->n = k->n_groups = 0;

@@ -5,6 +5,7 @@
 
 #include "cmd/breakdown/hists.h"
 #include "cmd/block/by.h"
+#include "cmd/block/file_names.h"
 #include "core/naming/cgroups.h"
 #include "core/naming/disks.h"
 #include "core/naming/process_names.h"
@@ -16,6 +17,7 @@ struct keyed_entry {
 	struct hist_key key;
 	struct key_labels labels;
 	char comm[PROCESS_NAME_SIZE]; /* KEY_COMM: the name when it was drained */
+	char *file, *dir;	      /* of `labels` */
 	struct hist_row row;
 };
 
@@ -34,6 +36,7 @@ struct keyed {
 	struct process_names *names;
 	struct cgroups *cgroups;
 	struct users *users;
+	struct file_names *files;
 	/* The rows of (other): histograms without room. */
 	struct hist_row *other;
 	uint32_t n_rows;
@@ -54,6 +57,9 @@ struct keyed {
 /* Is there room for a histogram for each CPU and key of @by, in maps of @entries (0: KEYED_HISTS)?
  * A disk has some ten: operations, or rows of a layer. */
 bool keyed_fits_cpus(by_keys by, uint32_t entries, const struct disks *disks);
+
+/* For how many files there are names between two drains, in maps of @entries (0: KEYED_HISTS). */
+uint32_t keyed_files_room(by_keys by, uint32_t entries);
 
 /* Adds @value, a struct keyed_hist, of @key, a struct hist_key. 0 or -ENOMEM.  (Has the type of a
  * callback of double_buffer_drain_hash(); @ctx is a struct keyed.) */

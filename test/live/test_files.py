@@ -7,10 +7,12 @@ import io
 import mmap
 import os
 import tempfile
+import time
 
-from iotest import (MIB, Delta, LiveTest, LoopDisk, Tracer, add_up, each_way, forced, iotrace, main, mounted, overlay,
+from iotest import (MIB, Delta, LiveTest, Load, LoopDisk, Tracer, add_up, each_way, forced, iotrace, main, mounted, overlay,
                     read_text, run, run_load, settled, sync_file_system)
 from test_devices import MappedDisk
+from test_held import hung_disk
 from test_layers import on_file_system
 from test_slow import buffers, written
 from test_who import Cgroup
@@ -22,9 +24,9 @@ EXT4 = {JOURNAL, METADATA, "-"}
 
 
 class FilesTest(LiveTest):
-    def trace(self, disk, work, *args, by="file", loss=True):
+    def trace(self, disk, work, *args, by="file", loss=True, stays=True):
         """The result of `top` in one interval in which `work` is done; its rows agree with /proc/diskstats, and with
-        the rows of a `stack` at the same time."""
+        the rows of a `stack` at the same time. stays: it is mounted all the time, under one name."""
         for line in read_text("/proc/self/mounts").splitlines():
             if line.startswith(f"{disk.path} "):
                 sync_file_system(line.split()[1])
@@ -36,7 +38,7 @@ class FilesTest(LiveTest):
             settled(disk.name)
             result = tracer.stop()
             if not args:
-                self.assert_stack(other.stop(), result, [key.split(":")[0] for key in by.split(",")])
+                self.assert_stack(other.stop(), result, [key.split(":")[0] for key in by.split(",")], stays)
         self.assert_ended_well(result)
         if loss:
             self.assert_no_loss(result)
@@ -44,7 +46,7 @@ class FilesTest(LiveTest):
         self.assertTrue(result.rows)
         return result
 
-    def assert_stack(self, stack, top, keys):
+    def assert_stack(self, stack, top, keys, stays):
         """`stack` has the same bytes of each file; what the file system does itself may have another name, since
         it was mounted or not when that was looked up."""
         def named(rows, column):
@@ -54,7 +56,8 @@ class FilesTest(LiveTest):
         self.assert_no_loss(stack)
         for op in ("read", "write"):
             want = [row for row in top.rows if row["op"] in (op, "write_zeroes" if op == "write" else op)]
-            self.assertEqual(named(stack.rows, f"{op}_bytes"), named(want, "bytes"))
+            if stays:
+                self.assertEqual(named(stack.rows, f"{op}_bytes"), named(want, "bytes"))
             self.assertEqual(sum(row[f"{op}_bytes"] for row in stack.rows), sum(row["bytes"] for row in want))
 
     def files(self, result, op="write", column="file", figure="bytes"):
@@ -341,6 +344,192 @@ class TestTogether(FilesTest):
         self.assertRegex(text.out, rf"(?m)^{folder}/one;{folder} {3 * KIB4}$")
 
 
+class TestCalls(FilesTest):
+    """breakdown --by file: calls that the page cache served, and calls that waited for a disk."""
+
+    def calls(self, rows, layer="syscall"):
+        """{(file, op, io): count}"""
+        counts = add_up([row for row in rows if row["layer"] == layer], ("file", "op", "io"), "count")
+        return {key: n for key, n in counts.items() if n}
+
+    def traced(self, disk, work, *args, by="file"):
+        """The result while `work` is done, whose rows add up to the rows of a run without --by at the same time."""
+        with Delta(disk.name) as delta, \
+                Tracer("breakdown", "--json", "--by", by, "-d", disk.name, *args, "600") as tracer, \
+                Tracer("breakdown", "--json", "-d", disk.name, "600") as plain:
+            work()
+            settled(disk.name)
+            result, plain = tracer.stop(), plain.stop()
+        self.assert_ended_well(result)
+        self.assert_no_loss(result)
+        self.assert_no_loss(plain)
+        kinds = ("op", "layer", "io")
+        self.assertEqual(add_up(result.rows, kinds, "count"), add_up(plain.rows, kinds, "count"))
+        requests = add_up([row for row in result.rows if row["layer"] == "device"], "op", "count")
+        self.assertEqual(requests.get("read", 0), delta["reads"])
+        # An empty request that waits for a flush is a write of /proc/diskstats.
+        self.assertIn(delta["writes"] - requests.get("write", 0), range(requests.get("sync", 0) + 1))
+        return result
+
+    def mixed(self, paths):
+        """Of each file another number of direct reads, of buffered writes, and of reads from the page cache: what
+        does them, and the counts of calls."""
+        want = {}
+        for i, path in enumerate(paths):
+            want.update({(path, "read", "disk"): 1 + i % 5, (path, "write", "cached"): 1 + i % 3,
+                         (path, "read", "cached"): 1 + i % 4})
+
+        def work():
+            for path in paths:
+                run_load("read", want[path, "read", "disk"], KIB4, path, options=["-r"])
+            for path in paths:
+                fd = os.open(path, os.O_RDWR)
+                os.pread(fd, KIB4, 0)  # from the disk
+                for _ in range(want[path, "write", "cached"]):
+                    os.pwrite(fd, bytes(KIB4), 0)
+                for _ in range(want[path, "read", "cached"]):
+                    os.pread(fd, KIB4, 0)
+                os.close(fd)
+        return work, {**want, **{(path, "read", "disk"): 2 + i % 5 for i, path in enumerate(paths)}}
+
+    def made(self, folder, count):
+        paths = [f"{folder}/f{i}" for i in range(count)]
+        for path in paths:
+            written(path, 16)
+        sync_file_system(folder)
+        run("sh", "-c", "echo 3 > /proc/sys/vm/drop_caches")
+        return paths
+
+    def test_counts(self):
+        """100 files; what the load did to each is in its rows."""
+        with LoopDisk(256 * MIB) as disk, mounted(disk.path) as folder:
+            work, want = self.mixed(self.made(folder, 100))
+            result = self.traced(disk, work)
+        self.assertEqual(self.calls(result.rows), want)
+        for row in result.rows:
+            self.assertEqual(sum(slot["count"] for slot in row["slots"]), row["count"])
+            self.assertLessEqual(row["p50_ns"], row["p99_ns"])
+
+    def test_file_systems(self):
+        for kind in ("xfs", "btrfs"):
+            with self.subTest(kind), LoopDisk(512 * MIB) as disk, on_file_system(disk, kind) as folder:
+                work, want = self.mixed(self.made(folder, 5))
+                with Tracer("breakdown", "--json", "--by", "file", "-d", disk.name, "600") as tracer:
+                    work()
+                    result = tracer.stop()
+                self.assert_ended_well(result)
+                self.assertEqual({key: n for key, n in self.calls(result.rows).items() if key[0] != "-"}, want)
+
+    def test_overlay(self):
+        """A file of an overlay has its path in the layer, in rows of calls and of requests; one that was just copied
+        up may have the name that it was copied to first."""
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder, overlay(folder) as merged:
+            written(f"{folder}/lower/below", 4)
+            sync_file_system(folder)
+
+            def work():
+                written(f"{merged}/new", 3)
+                with open(f"{merged}/below", "rb", buffering=0) as file:
+                    file.read(KIB4)
+                with open(f"{merged}/below", "r+b", buffering=0) as file:
+                    file.write(bytes(KIB4))
+            result = self.traced(disk, work)
+        found = add_up([row for row in result.rows if row["layer"] == "syscall"], ("file", "op"), "count")
+        want = {(f"{folder}/upper/new", "write"): 1, (f"{folder}/upper/new", "sync"): 1,
+                (f"{folder}/lower/below", "read"): 1}
+        self.assertEqual({key: found.get(key) for key in want}, want)
+        (copied, op), = set(found) - set(want)
+        self.assertRegex(copied, rf"^{folder}/(upper/below|work/work/#\d+ \(deleted\))$")
+        self.assertEqual((op, found[copied, op]), ("write", 1))
+
+    def test_async(self):
+        """What no call waits for has the file of its data: reads by Linux AIO, write-back. A disk is no file."""
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder:
+            queued, dirty = self.made(folder, 2)
+
+            def work():
+                run_load("read", 40, KIB4, queued, options=["-r", "-q", "8"])
+                run_load("bufwrite-dirty", 3, KIB4, dirty)
+                sync_file_system(folder)
+                with open(disk.path, "rb", buffering=0) as file:
+                    file.read(KIB4)
+            result = self.traced(disk, work)
+        device = self.calls(result.rows, "device")
+        self.assertEqual(device[queued, "read", "async"], 40)
+        self.assertEqual(device[dirty, "write", "async"], 1)
+        self.assertEqual(self.calls(result.rows)[dirty, "write", "cached"], 3)
+        self.assertIn(("[block device]", "read"), {key[:2] for key in self.calls(result.rows)})
+
+    def test_many(self):
+        """Ten thousand files have no room: what has none is in (other), and no call is lost."""
+        with LoopDisk(512 * MIB) as disk, mounted(disk.path) as folder:
+            paths = [f"{folder}/d{i % 10}/f{i}" for i in range(10000)]
+            for i in range(10):
+                os.mkdir(f"{folder}/d{i}")
+
+            def work():
+                for path in paths:
+                    with open(path, "wb") as file:
+                        file.write(bytes(100))
+                sync_file_system(folder)
+            result = self.traced(disk, work, "--map-size", "keys=512")
+        found = {key: n for key, n in self.calls(result.rows).items() if key[1:] == ("write", "cached")}
+        self.assertEqual(sum(found.values()), len(paths))
+        self.assertGreater(found[OTHER, "write", "cached"], 0)
+        self.assertEqual({n for key, n in found.items() if key[0] != OTHER}, {1})
+        self.assertLessEqual({key[0] for key in found} - {OTHER}, set(paths))
+
+    def test_long_call(self):
+        """A call that takes longer than the time between two drains, in which its file was named."""
+        with hung_disk() as disk, mounted(disk.path) as folder:
+            path, = self.made(folder, 1)
+            with Tracer("breakdown", "--json", "--by", "file", "-d", disk.name, "600") as tracer:
+                disk.server.hold()
+                reader = Load("read", 1, KIB4, path).go()
+                time.sleep(2.5)
+                disk.server.answer()
+                reader.wait()
+                result = tracer.stop()
+        row, = (row for row in result.rows if row["layer"] == "syscall" and row["file"] == path)
+        self.assertEqual((row["op"], row["io"], row["count"]), ("read", "disk", 1))
+        self.assertGreater(row["max_ns"], 2000000000)
+
+    def test_requests(self):
+        """-T blk, also with -Q: each request has the file of its first bio. With dir, and with the process."""
+        with LoopDisk(256 * MIB) as disk, mounted(disk.path) as folder:
+            paths = {path: 1 + i % 7 for i, path in enumerate(self.made(folder, 20))}
+            for args, by in (((), "file"), (("-Q",), "file,dir"), (("-Q",), "comm,file")):
+                with self.subTest(args=args, by=by), Delta(disk.name) as delta, \
+                        Tracer("breakdown", "-T", "blk", "--json", "--by", by, "-d", disk.name, *args) as tracer:
+                    for path, count in paths.items():
+                        run_load("read", count, KIB4, path, options=["-r"])
+                    written(f"{folder}/new", 3)
+                    settled(disk.name)
+                    result = tracer.stop()
+                    self.assert_no_loss(result)
+                reads = [row for row in result.rows if row["op"] == "read"]
+                self.assertEqual(add_up(reads, "file", "count"), paths)
+                self.assertEqual(sum(paths.values()), delta["reads"])
+                writes = add_up([row for row in result.rows if row["op"] == "write"], "file", "count")
+                self.assertEqual(writes[f"{folder}/new"], 1)
+                self.assertEqual(sum(row["count"] for row in result.rows if row["op"] in ("write", "sync")),
+                                 delta["writes"])
+                if "dir" in by:
+                    self.assertEqual({row["dir"] for row in reads}, {folder})
+
+    def test_recorded(self):
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder, tempfile.TemporaryDirectory() as out:
+            work, want = self.mixed(self.made(folder, 10))
+            result = self.traced(disk, work, "--record", f"{out}/rec", by="file,dir,comm")
+            same = iotrace("breakdown", "--replay", f"{out}/rec", "--json")
+            fewer = iotrace("breakdown", "--replay", f"{out}/rec", "--json", "--by", "file", "--sum")
+            text = iotrace("breakdown", "--replay", f"{out}/rec", "-r", "2")
+        self.assertEqual(same.rows, result.rows)
+        self.assertEqual({key: n for key, n in self.calls(fewer.rows).items() if key[0] != "-"}, want)
+        self.assertRegex(text.out, rf"(?m)^{folder}/f\d +{folder} +load +read +syscall disk ")
+        self.assertRegex(text.out, r"(?m)^\(other\) +\(other\) +\(other\) ")
+
+
 class TestScreen(OnScreen):
     SUBCOMMAND = "top"
 
@@ -377,7 +566,7 @@ class TestFileSystems(FilesTest):
                         os.fsync(file.fileno())
                 run("umount", folder)
                 run("mount", "-t", kind, disk.path, folder)
-            found = self.files(self.trace(disk, work))
+            found = self.files(self.trace(disk, work, stays=False))
         return paths, found, set(found) - set(paths) - {"-", *own}
 
     def test_unmounted(self):
@@ -391,7 +580,7 @@ class TestFileSystems(FilesTest):
                 run("mount", "-t", "xfs", disk.path, folder)
                 return number
             numbers = []
-            found = self.files(self.trace(disk, lambda: numbers.append(work())))
+            found = self.files(self.trace(disk, lambda: numbers.append(work()), stays=False))
         self.assertEqual(found.get(f"[no name: inode {numbers[0]} of xfs]"), 3 * KIB4)
 
     def test_xfs(self):
@@ -479,6 +668,7 @@ class TestKeys(FilesTest):
 
     def test_usage(self):
         for args, words in ((("stack", "--value", "wait", "--by", "file"), ("wait",)),
+                            (("breakdown", "-T", "blk", "--value", "size", "--by", "dir"), ("--value",)),
                             (("top", "--by", "dir:0"), ("dir",)),
                             (("top", "--by", "dir:x"), ("dir",)), (("top", "--by", "dir:1,dir"), ("twice",)),
                             (("top", "--by", "path"), ("did you mean file",)),
