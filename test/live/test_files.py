@@ -9,7 +9,7 @@ import os
 import tempfile
 import time
 
-from iotest import (MIB, Delta, LiveTest, Load, LoopDisk, Tracer, add_up, each_way, forced, iotrace, main, mounted, overlay,
+from iotest import (MIB, SCALE, Delta, LiveTest, Load, LoopDisk, Tracer, add_up, each_way, forced, iotrace, main, mounted, overlay,
                     read_text, run, run_load, settled, sync_file_system)
 from test_devices import MappedDisk
 from test_held import hung_disk
@@ -23,13 +23,19 @@ JOURNAL, METADATA, OTHER = "[ext4 journal]", "[ext4 metadata]", "(other)"
 EXT4 = {JOURNAL, METADATA, "-"}
 
 
+def written_back(disk):
+    """The file systems on the disk have nothing left to write."""
+    for line in read_text("/proc/self/mounts").splitlines():
+        if line.startswith(f"{disk.path} "):
+            sync_file_system(line.split()[1])
+    settled(disk.name)
+
+
 class FilesTest(LiveTest):
     def trace(self, disk, work, *args, by="file", loss=True, stays=True):
         """The result of `top` in one interval in which `work` is done; its rows agree with /proc/diskstats, and with
         the rows of a `stack` at the same time. stays: it is mounted all the time, under one name."""
-        for line in read_text("/proc/self/mounts").splitlines():
-            if line.startswith(f"{disk.path} "):
-                sync_file_system(line.split()[1])
+        written_back(disk)
         with Delta(disk.name) as delta, contextlib.ExitStack() as tracers:
             tracer = tracers.enter_context(Tracer("top", "--json", "--by", by, "-d", disk.name, *args, "600"))
             if not args:
@@ -276,7 +282,7 @@ class TestTogether(FilesTest):
     def test_many(self):
         """Ten thousand files, written back together: the bytes of each are its own, also of parts of requests."""
         with LoopDisk(512 * MIB) as disk, mounted(disk.path) as folder:
-            paths = {f"{folder}/d{i % 10}/f{i}": (1 + i % 3) * KIB4 for i in range(10000)}
+            paths = {f"{folder}/d{i % 10}/f{i}": (1 + i % 3) * KIB4 for i in range(int(10000 * SCALE))}
             for i in range(10):
                 os.mkdir(f"{folder}/d{i}")
 
@@ -354,11 +360,12 @@ class TestCalls(FilesTest):
 
     def traced(self, disk, work, *args, by="file"):
         """The result while `work` is done, whose rows add up to the rows of a run without --by at the same time."""
+        written_back(disk)
         with Delta(disk.name) as delta, \
                 Tracer("breakdown", "--json", "--by", by, "-d", disk.name, *args, "600") as tracer, \
                 Tracer("breakdown", "--json", "-d", disk.name, "600") as plain:
             work()
-            settled(disk.name)
+            written_back(disk)
             result, plain = tracer.stop(), plain.stop()
         self.assert_ended_well(result)
         self.assert_no_loss(result)
@@ -463,7 +470,7 @@ class TestCalls(FilesTest):
     def test_many(self):
         """Ten thousand files have no room: what has none is in (other), and no call is lost."""
         with LoopDisk(512 * MIB) as disk, mounted(disk.path) as folder:
-            paths = [f"{folder}/d{i % 10}/f{i}" for i in range(10000)]
+            paths = [f"{folder}/d{i % 10}/f{i}" for i in range(int(10000 * SCALE))]
             for i in range(10):
                 os.mkdir(f"{folder}/d{i}")
 
@@ -471,7 +478,6 @@ class TestCalls(FilesTest):
                 for path in paths:
                     with open(path, "wb") as file:
                         file.write(bytes(100))
-                sync_file_system(folder)
             result = self.traced(disk, work, "--map-size", "keys=512")
         found = {key: n for key, n in self.calls(result.rows).items() if key[1:] == ("write", "cached")}
         self.assertEqual(sum(found.values()), len(paths))
