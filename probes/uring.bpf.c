@@ -135,29 +135,37 @@ static __always_inline u32 this_process(void)
 
 /* ---- rings ---- */
 
-/* Of a process: the descriptors that are searched for a ring. */
-#define FDS 1024
+/* Of a process: the descriptors that are searched for a ring, a part at a time. */
+#define FDS	1024
+#define FD_PART 32
 
-/* The descriptor of @ring in this process; -1: none was found.  A global function: the verifier
- * walks its loop once. */
-__attribute__((noinline)) int ring_fd(u64 ring)
+/* The descriptor of @ring among those of this process from @first on; -1: not among FD_PART.  A
+ * global function: the verifier walks its loop once, not for each part. */
+__attribute__((noinline)) int fd_in_part(u64 ring, u32 first)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
 	u32 max = BPF_CORE_READ(table, max_fds);
 	struct file **files = BPF_CORE_READ(table, fd), *file;
-	int found = -1;
 
-	for (u32 i = 0; i < FDS; i++) {
-		if (i >= max)
+	for (u32 i = 0; i < FD_PART; i++) {
+		if (first + i >= max)
 			break;
 		file = NULL;
-		bpf_probe_read_kernel(&file, sizeof(file), &files[i]);
-		if (file && (u64)BPF_CORE_READ(file, private_data) == ring) {
-			found = i;
-			break;
-		}
+		bpf_probe_read_kernel(&file, sizeof(file), &files[first + i]);
+		if (file && (u64)BPF_CORE_READ(file, private_data) == ring)
+			return (int)(first + i);
 	}
+	return -1;
+}
+
+/* The descriptor of @ring in this process; -1: none was found. */
+__attribute__((noinline)) int ring_fd(u64 ring)
+{
+	int found = -1;
+
+	for (u32 first = 0; first < FDS && found < 0; first += FD_PART)
+		found = fd_in_part(ring, first);
 	return found;
 }
 

@@ -22,12 +22,13 @@ FIELDS = "count", "failed", "shorts", "more"
 
 
 class Program:
-    """The program, with these STEPs and options."""
+    """The program, with these STEPs and options; its own descriptors begin at @first_fd."""
 
-    def __init__(self, *args):
+    def __init__(self, *args, first_fd=3):
         self.folder = tempfile.TemporaryDirectory(prefix="iotrace-test-")
-        self.process = subprocess.Popen([PROGRAM, "-f", f"{self.folder.name}/file", *args], text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        shell = f"for ((i = 3; i < {first_fd}; i++)); do eval \"exec $i</dev/null\"; done; exec \"$@\""
+        self.process = subprocess.Popen(["bash", "-c", shell, "-", PROGRAM, "-f", f"{self.folder.name}/file", *args],
+                                        text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.pid = self.process.pid
 
     def __enter__(self):
@@ -158,6 +159,20 @@ class TestCounts(UringTest):
         self.assert_ended_well(replay)
         self.assertEqual(replay.out, result.out)
         self.assertEqual(self.of(summed, report), wanted(report))
+
+
+    def test_descriptors_of_older_rings(self):
+        """They are looked up when a request is seen."""
+        for first_fd in 3, 200, 1000:
+            with self.subTest(first_fd=first_fd), Program("hold:1", "nop:8", first_fd=first_fd) as program:
+                program.wait_until_held()
+                with self.traced() as results:
+                    report = program.end()
+                [result] = results
+                fd = report["rings"][0]["fd"]
+                self.assertTrue(first_fd <= fd < first_fd + 10, fd)
+                rows = [row for row in result.rows if (row["pid"], row["op"]) == (report["pid"], "nop")]
+                self.assertEqual([(row["ring"], row["count"]) for row in rows], [(str(fd), 8)])
 
 
 class TestWays(UringTest):
