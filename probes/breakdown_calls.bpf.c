@@ -35,6 +35,7 @@ enum merged_step {
 #include "probes/arch.h"
 #include "probes/blk.bpf.h"
 #include "probes/calls.bpf.h"
+#include "probes/breakdown_uring.bpf.h"
 
 /* -d names a disk whose driver makes no requests: only its bios are timed. */
 const volatile bool by_bios = false;

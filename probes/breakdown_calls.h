@@ -20,6 +20,7 @@ enum call_layer {
 	LAYER_NFS,
 	LAYER_FUSE,
 	LAYER_9P,
+	LAYER_URING, /* a request of io_uring: from its submission to its completion */
 	LAYER_ADMIT, /* a bio waits for its request; here the block layer begins */
 	LAYER_QUEUE, /* a request waits in the kernel: until it is issued */
 	LAYER_DEVICE,
@@ -148,9 +149,11 @@ struct call_bio {
 
 /* Losses in the kernel; each counter only grows. */
 enum call_loss {
-	CALL_LOSS_THREADS, /* no room for a thread: its call not counted */
-	CALL_LOSS_NO_END,  /* a call whose end was missed */
-	CALL_LOSS_DEEP,	   /* a call nested in CALL_DEPTH others */
+	CALL_LOSS_THREADS,   /* no room for a thread: its call not counted */
+	CALL_LOSS_NO_END,    /* a call whose end was missed */
+	CALL_LOSS_DEEP,	     /* a call nested in CALL_DEPTH others */
+	CALL_LOSS_SAME_NAME, /* a completion that may belong to any of several requests */
+	CALL_LOSS_NO_CQE,    /* a request that wants no completion */
 	CALL_LOSSES,
 };
 

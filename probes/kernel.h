@@ -687,6 +687,7 @@ struct io_cqe {
 
 /* Of a read or write it begins with its kiocb. */
 struct io_kiocb {
+	struct file *file; /* until it has completed */
 	u8 opcode;
 	unsigned int flags; /* 64 bits in 6.12; the lowest 8 are the flags of the SQE */
 	u64 user_data;	    /* until 5.18 */

@@ -64,6 +64,8 @@ static int check_layers(struct tool_run *run, struct calls *c, struct error *err
 
 	hooked = layers_hooked(run->object.hooks, wanted, why, sizeof(why));
 	missing = wanted & ~hooked;
+	if (c->layer.combined) /* without io_uring nothing is missing from another layer's time */
+		missing &= ~LAYER_BIT(LAYER_URING);
 	if (!missing)
 		return 0;
 	layer_list(missing, names, sizeof(names));
@@ -146,7 +148,9 @@ static int check(struct tool_run *run, struct check *check, struct error *out)
 		return 0;
 	snprintf(option, sizeof(option), "-T %s", layer_list(missing, names, sizeof(names)));
 	error_set(&err, STATUS_UNSUPPORTED, -ENOTSUP, "no hook on this kernel: %s", why);
-	error_hint(&err, "their time counts for the layer above");
+	error_hint(&err, missing == LAYER_BIT(LAYER_URING)
+			     ? "requests of io_uring have no rows"
+			     : "their time counts for the layer above");
 	check_gap(check, option, &err);
 	return 0;
 }
@@ -179,7 +183,7 @@ static void hook_newcomers(struct tool_run *run, struct calls *c)
 	if (!(c->layer.layers & ~c->tried))
 		return;
 	newcomers = layers_in_use() & c->layer.layers & ~c->tried;
-	for (unsigned int i = LAYER_EXT4; i < LAYER_ADMIT; i++) {
+	for (unsigned int i = LAYER_EXT4; i < LAYER_URING; i++) {
 		if (!(newcomers & LAYER_BIT(i)))
 			continue;
 		c->tried |= LAYER_BIT(i);
@@ -276,6 +280,11 @@ static const struct tool_loss losses[CALL_LOSSES + 1] = {
 	LOSS(CALL_LOSS_THREADS, "threads_full", "calls not counted: no room for another thread"),
 	LOSS(CALL_LOSS_NO_END, "calls_no_end", "calls whose end was missed: not counted"),
 	LOSS(CALL_LOSS_DEEP, "calls_deep", "calls nested too deeply: not counted"),
+	LOSS(CALL_LOSS_SAME_NAME, "same_user_data",
+	     "completions of io_uring that may belong to any of several requests with the same "
+	     "user_data: not counted"),
+	LOSS(CALL_LOSS_NO_CQE, "no_cqe",
+	     "requests of io_uring that want no completion (IOSQE_CQE_SKIP_SUCCESS): not counted"),
 	CALL_DISKS_LOSS(CALL_LOSSES),
 };
 

@@ -14,6 +14,7 @@
 #include "cmd/breakdown/hists.h"
 #include "cmd/breakdown/keyed.h"
 #include "cmd/block/syscalls.h"
+#include "cmd/block/uring_events.h"
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "core/system/cpus.h"
@@ -83,6 +84,16 @@ static bool tracks(const struct breakdown_options *o)
 	return o->args.command && !o->args.all;
 }
 
+/* In the table the layer may be missing. */
+static size_t put_uring_events(const struct calls_layer *layer, struct hook_event *events)
+{
+	for (size_t i = 0; i < URING_EVENTS; i++) {
+		events[i] = uring_events[i];
+		events[i].optional |= layer->combined;
+	}
+	return URING_EVENTS;
+}
+
 size_t calls_layer_events(const struct calls_layer *layer, struct hook_event *events)
 {
 	unsigned int wants = WANT_SUBMIT | WANT_ISSUE | WANT_BIO;
@@ -106,6 +117,8 @@ size_t calls_layer_events(const struct calls_layer *layer, struct hook_event *ev
 	else if (layer->layers & LAYER_BIT(LAYER_VFS)) /* see FSYNC_PLACEHOLDER */
 		events[n++] = syscall_event(layer, fsync_alts);
 	n += layers_events(layer->hooking, layer->combined, layer->drains_maps, events + n);
+	if (layer->hooking & LAYER_BIT(LAYER_URING))
+		n += put_uring_events(layer, events + n);
 	if (!layer->combined)
 		return n;
 	events[n++] = (struct hook_event){ "remap", ALTS(remap_alts), false };
@@ -140,7 +153,8 @@ int calls_layer_init(struct calls_layer *layer, const struct breakdown_options *
 	layer->combined = !o->layer;
 	call_disks_init(&layer->disks, &o->filters, keys_have(o->by, KEY_DISK));
 	layer->n_shards = shards();
-	for (unsigned int i = 0; i < LAYERS; i++) {
+	for (unsigned int k = 0; k < LAYERS; k++) {
+		const unsigned int i = layer_from_top(k);
 		bool block = i >= LAYER_ADMIT;
 
 		if (!(layers & LAYER_BIT(i)) && !(block && layer->combined))
@@ -191,6 +205,7 @@ int calls_layer_configure(const struct calls_layer *layer, struct tool_run *run,
 	const struct hooks *hooks = run->object.hooks;
 	unsigned int hooked = layers_hooked(hooks, layer->layers, NULL, 0);
 	bool combined = layer->combined;
+	uint32_t uring = uring_is_seen(hooks) ? args->map_requests : 1; /* 0: as declared */
 	unsigned char syscall_ops[SYSCALL_NUMBERS] = { 0 };
 	const struct probe_option options[] = {
 		{ "own_start", true },
@@ -200,6 +215,7 @@ int calls_layer_configure(const struct calls_layer *layer, struct tool_run *run,
 		{ "combined", combined },
 		{ "by_bios", combined && !blk_disk_has_requests(&o->filters) },
 		{ "check_files", o->filters.disk.dev != 0 },
+		{ "has_request", uring_has_request(hooks) },
 		{ "unit_ns", hists_unit_slots(o) ? o->unit->ns : 1 },
 		{ "n_rows", layer->n_rows },
 		{ "n_cells", layer->n_cells },
@@ -225,6 +241,8 @@ int calls_layer_configure(const struct calls_layer *layer, struct tool_run *run,
 						   : blk_requests_possible(o->filters.disk.whole) },
 		{ "stacked", combined ? 0 : 1 },
 		{ "merged", combined ? 0 : 1 },
+		{ "uring_names", uring },
+		{ "uring_requests", uring_has_request(hooks) ? uring : 1 },
 		{ "keyed0", !o->by ? 1 : args->map_keys },
 		{ "keyed1", !o->by ? 1 : args->map_keys },
 		{ "file_names0", keyed_files_room(o->by, args->map_files) },

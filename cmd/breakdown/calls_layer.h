@@ -7,6 +7,7 @@
 #include "cmd/breakdown/layers.h"
 #include "cmd/breakdown/options.h"
 #include "cmd/block/call_disks.h"
+#include "cmd/block/uring_events.h"
 #include "cmd/engine/tool.h"
 #include "output/hist.h"
 
@@ -29,7 +30,7 @@ struct calls_layer {
 int calls_layer_init(struct calls_layer *layer, const struct breakdown_options *o,
 		     struct layers_wanted wanted, struct error *err);
 
-#define CALLS_EVENTS_MAX (BLK_EVENTS_MAX + LAYER_EVENTS_MAX + 5)
+#define CALLS_EVENTS_MAX (BLK_EVENTS_MAX + LAYER_EVENTS_MAX + URING_EVENTS + 5)
 
 /* Fills @events (room for CALLS_EVENTS_MAX); returns how many. */
 size_t calls_layer_events(const struct calls_layer *layer, struct hook_event *events);

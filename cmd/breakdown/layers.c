@@ -8,14 +8,15 @@
 #include <string.h>
 
 #include "cmd/block/syscalls.h"
+#include "cmd/block/uring_events.h"
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 
 static const char *const layer_names[LAYERS] = {
-	[LAYER_SYSCALL] = "syscall", [LAYER_VFS] = "vfs",	[LAYER_EXT4] = "ext4",
-	[LAYER_XFS] = "xfs",	     [LAYER_BTRFS] = "btrfs",	[LAYER_NFS] = "nfs",
-	[LAYER_FUSE] = "fuse",	     [LAYER_9P] = "9p",		[LAYER_ADMIT] = "admit",
-	[LAYER_QUEUE] = "queue",     [LAYER_DEVICE] = "device",
+	[LAYER_SYSCALL] = "syscall", [LAYER_VFS] = "vfs",     [LAYER_EXT4] = "ext4",
+	[LAYER_XFS] = "xfs",	     [LAYER_BTRFS] = "btrfs", [LAYER_NFS] = "nfs",
+	[LAYER_FUSE] = "fuse",	     [LAYER_9P] = "9p",	      [LAYER_URING] = "uring",
+	[LAYER_ADMIT] = "admit",     [LAYER_QUEUE] = "queue", [LAYER_DEVICE] = "device",
 };
 
 static const char *const op_names[CALL_OPS] = {
@@ -28,6 +29,11 @@ static const char *const op_names[CALL_OPS] = {
 const char *layer_name(unsigned int layer)
 {
 	return layer < LAYERS ? layer_names[layer] : "unknown";
+}
+
+unsigned int layer_from_top(unsigned int i)
+{
+	return i == 0 ? LAYER_URING : i <= LAYER_URING ? i - 1 : i;
 }
 
 unsigned int layer_ops(unsigned int layer)
@@ -71,7 +77,7 @@ unsigned int layers_file_systems(const char *path)
 		if (sscanf(line, "nodev %63s", name) != 1 && sscanf(line, "%63s", name) != 1)
 			continue;
 		layer = layer_by_name(name);
-		if (layer >= LAYER_EXT4)
+		if (layer >= LAYER_EXT4 && layer < LAYER_URING)
 			found |= LAYER_BIT(layer);
 	}
 	return found;
@@ -148,7 +154,8 @@ unsigned int layers_in_use(void)
 
 int layers_select(const char *name, bool list, struct layers_wanted *wanted, struct error *err)
 {
-	const unsigned int above = LAYER_BIT(LAYER_SYSCALL) | LAYER_BIT(LAYER_VFS);
+	const unsigned int above =
+	    LAYER_BIT(LAYER_URING) | LAYER_BIT(LAYER_SYSCALL) | LAYER_BIT(LAYER_VFS);
 	unsigned int there = layers_file_systems(NULL), used = layers_in_use();
 	int layer = name ? layer_by_name(name) : -1;
 
@@ -162,7 +169,7 @@ int layers_select(const char *name, bool list, struct layers_wanted *wanted, str
 		wanted->now = wanted->all;
 		return 0;
 	}
-	if (layer >= LAYER_EXT4 && !(there & wanted->now)) {
+	if (layer >= LAYER_EXT4 && layer != LAYER_URING && !(there & wanted->now)) {
 		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
 			  "this kernel has no file system '%s', or its module is not loaded", name);
 		error_hint(err, "mount one, or try `modprobe %s`; -T fs uses those in use", name);
@@ -238,6 +245,8 @@ static unsigned int layer_of_event(const char *event)
 	for (size_t i = 0; i < N_FUNCTIONS; i++)
 		if (strcmp(functions[i].name, event) == 0)
 			return functions[i].layer;
+	if (strcmp(event, uring_events[URING_COMPLETE].name) == 0)
+		return LAYER_URING;
 	return strcmp(event, "syscall") == 0 ? LAYER_SYSCALL : LAYERS;
 }
 

@@ -20,7 +20,10 @@ unsigned int layer_ops(unsigned int layer);			/* how many it has */
 bool layer_is_known(const char *name);
 
 #define LAYER_BIT(layer) (1U << (layer))
-#define LAYERS_FS	 (LAYER_BIT(LAYER_ADMIT) - LAYER_BIT(LAYER_EXT4)) /* all file systems */
+#define LAYERS_FS	 (LAYER_BIT(LAYER_URING) - LAYER_BIT(LAYER_EXT4)) /* all file systems */
+
+/* The @i-th layer from the top: requests of io_uring come from programs, as system calls do. */
+unsigned int layer_from_top(unsigned int i);
 
 /* The file systems that this kernel has now, as bits: file systems in modules only once they are
  * loaded.  @path: NULL, or a file to read instead of /proc/filesystems. */

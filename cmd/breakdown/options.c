@@ -60,10 +60,10 @@ static int take_format(void *own, const char *arg, struct error *err)
 
 static const struct args_option options[] = {
 	{ "type", 'T', "LAYER",
-	  "histograms of one layer: syscall, vfs, ext4, xfs, btrfs, nfs, fuse, 9p, fs (all of "
-	  "these), blk",
+	  "histograms of one layer: uring, syscall, vfs, ext4, xfs, btrfs, nfs, fuse, 9p, fs (any), "
+	  "blk",
 	  ARGS_COUNTED, ARGS_TEXT(layer),
-	  .words = "syscall|vfs|ext4|xfs|btrfs|nfs|fuse|9p|fs|blk" },
+	  .words = "uring|syscall|vfs|ext4|xfs|btrfs|nfs|fuse|9p|fs|blk" },
 	BLK_FILTER_OPTIONS,
 	{ "queued", 'Q', NULL, "with -T blk: include the time in the kernel's queue", ARGS_COUNTED,
 	  ARGS_FLAG(queued) },
@@ -141,7 +141,8 @@ static int check_layer(const struct breakdown_options *o, struct error *err)
 
 	if (layer && !layer_is_known(layer)) {
 		error_set(err, STATUS_USAGE, -EINVAL, "unknown layer '%s'", text_shown(layer).text);
-		error_hint(err, "layers: syscall, vfs, ext4, xfs, btrfs, nfs, fuse, 9p, fs, blk");
+		error_hint(err,
+			   "layers: uring, syscall, vfs, ext4, xfs, btrfs, nfs, fuse, 9p, fs, blk");
 		return -EINVAL;
 	}
 	if (o->queued && !(layer && strcmp(layer, "blk") == 0)) {

@@ -304,7 +304,8 @@ static void tables(void *ctx, struct show *show)
 	show->n_tables = 1;
 	if (!b->combined && b->o.layer && strcmp(b->o.layer, "blk") != 0)
 		show->empty =
-		    b->o.filters.disk.dev
+		    strcmp(b->o.layer, "uring") == 0 ? "no I/O seen by io_uring"
+		    : b->o.filters.disk.dev
 			? "no I/O seen in calls on files of this disk; page faults (mmap), "
 			  "io_uring and libaio are not counted"
 			: "no I/O seen in calls; page faults (mmap) are not counted";

@@ -49,7 +49,8 @@ static size_t fill_io_kind(const struct calls_layer *layer, const struct hist_ro
 {
 	size_t n = 0;
 
-	for (unsigned int i = 0; i < LAYERS; i++) {
+	for (unsigned int k = 0; k < LAYERS; k++) {
+		const unsigned int i = layer_from_top(k);
 		bool block = i >= LAYER_ADMIT;
 		const struct hist_row *from = calls_layer_cell(layer, class, io_kind, i);
 		size_t place = (size_t)(from - layer->rows);
@@ -148,14 +149,14 @@ static const struct column columns[] = {
 	      "operation of the system call: read, write or sync; for I/O that "
 	      "no call waits for, the operation of the request (also discard)"),
 	LABEL(layer, "LAYER", 7,
-	      "layer of the I/O stack: syscall, vfs, a file system, admit (bios wait for their "
-	      "request), queue (requests wait to be issued) or device"),
+	      "layer of the I/O stack: uring, syscall, vfs, a file system, admit (bios wait for "
+	      "their request), queue (requests wait to be issued) or device"),
 	LABEL(io, "I/O", 6,
 	      "disk: calls with requests of their own; cached: calls without; all: syncs, with or "
 	      "without; async: no read, write or sync call waits for it"),
 	COUNTER(count, "COUNT", 8, "operations",
-		"calls that ended in the interval; for admit, bios; for queue and "
-		"device, requests"),
+		"calls that ended in the interval; for uring, its requests; for admit, bios; for "
+		"queue and device, requests"),
 	COUNTER(total_ns, NULL, 0, "ns", "sum of their times"),
 	GAUGE(avg_ns, "AVG", 7, "ns", "their average time", .cell = avg_ns_cell, .spare = true),
 	GAUGE(p50_ns, "P50", 7, "ns", "median of their times", .cell = p50_ns_cell, .spare = true),

@@ -66,7 +66,7 @@ struct tool_probe {
 		name##_probe_load, name##_probe_destroy, name##_bpf__elf_bytes,                    \
 	}
 
-#define TOOL_EVENTS_MAX 64
+#define TOOL_EVENTS_MAX 72
 
 /* An object of a run: the first one, or one added by tool_attach_more(). */
 struct tool_object {

@@ -5,6 +5,7 @@
 
 #include <bpf/libbpf.h>
 
+#include "cmd/block/uring_events.h"
 #include "cmd/engine/tool.h"
 #include "cmd/uring/options.h"
 #include "cmd/uring/rows.h"
@@ -33,21 +34,8 @@ static int resolve(struct tool_run *t, struct error *err)
 
 /* ---- what is attached ---- */
 
-/* Completions have no address of the request. */
-enum { TAG_NO_REQUEST = 1 };
-
 static const struct hook_alt create_alts[] = {
 	{ HOOK_RAW_TP, "io_uring_create", 5, { "create_raw" } },
-};
-
-/* (request) by 6.5, (request, bool) in 6.1, and before that (ring, request, ...): KERNEL-NOTES.md.
- */
-static const struct hook_alt submit_alts[] = {
-	{ HOOK_TP_BTF, "io_uring_submit_req", 1, { "submit_req_btf" } },
-	{ HOOK_RAW_TP, "io_uring_submit_req", 1, { "submit_req_raw" } },
-	{ HOOK_TP_BTF, "io_uring_submit_sqe", 2, { "submit_sqe_btf" } },
-	{ HOOK_RAW_TP, "io_uring_submit_sqe", 2, { "submit_sqe_raw" } },
-	{ HOOK_RAW_TP, "io_uring_submit_sqe", 7, { "submit_old_raw" } },
 };
 
 static const struct hook_alt fail_alts[] = {
@@ -67,27 +55,16 @@ static const struct hook_alt poll_alts[] = {
 	{ HOOK_RAW_TP, "io_uring_poll_arm", 6, { "poll_old_raw" } },
 };
 
-static const struct hook_alt complete_alts[] = {
-	{ HOOK_TP_BTF, "io_uring_complete", 3, { "complete_cqe_btf" } },
-	{ HOOK_RAW_TP, "io_uring_complete", 3, { "complete_cqe_raw" } },
-	{ HOOK_RAW_TP, "io_uring_complete", 7, { "complete_args_raw" } },
-	{ HOOK_RAW_TP, "io_uring_complete", 4, { "complete_old_raw" }, TAG_NO_REQUEST },
-};
-
-static const struct hook_alt overflow_alts[] = {
-	{ HOOK_RAW_TP, "io_uring_cqe_overflow", 5, { "overflow_raw" } },
-};
-
 static size_t events(struct tool_run *t, struct hook_event *out)
 {
-	static const struct hook_event all[] = {
+	const struct hook_event all[] = {
 		{ "create", create_alts, ARRAY_SIZE(create_alts), false },
-		{ "submit", submit_alts, ARRAY_SIZE(submit_alts), false },
+		uring_events[URING_SUBMIT],
 		{ "fail", fail_alts, ARRAY_SIZE(fail_alts), true },
 		{ "work", work_alts, ARRAY_SIZE(work_alts), false },
 		{ "poll", poll_alts, ARRAY_SIZE(poll_alts), false },
-		{ "complete", complete_alts, ARRAY_SIZE(complete_alts), false },
-		{ "overflow", overflow_alts, ARRAY_SIZE(overflow_alts), true },
+		uring_events[URING_COMPLETE],
+		uring_events[URING_OVERFLOW],
 	};
 
 	(void)t;
@@ -111,7 +88,7 @@ static int configure(struct tool_run *t, struct tool_object *object)
 	uint32_t pids[URING_PIDS] = { u->o.filters.pid };
 	uint32_t n_pids = u->o.filters.pid ? 1 + u->o.filters.n_more_pids : 0;
 	uint32_t rows = args->map_rows ? args->map_rows : rows_of_a_second();
-	bool has_request = hooks_tag(hooks, "complete", 0) != TAG_NO_REQUEST;
+	bool has_request = uring_has_request(hooks);
 	bool spares = hooks_has_spares(hooks);
 	const struct probe_option probe_options[] = {
 		{ "has_spares", spares },
@@ -123,8 +100,8 @@ static int configure(struct tool_run *t, struct tool_object *object)
 		{ "seen_marks", spares ? 0 : 1 },
 		{ "rows0", rows },
 		{ "rows1", rows },
-		{ "names", args->map_requests },
-		{ "requests", has_request ? args->map_requests : 1 },
+		{ "uring_names", args->map_requests },
+		{ "uring_requests", has_request ? args->map_requests : 1 },
 	};
 
 	_Static_assert(URING_PIDS == 1 + BLK_MORE, "room for all of -p");

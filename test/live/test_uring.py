@@ -10,7 +10,8 @@ import tempfile
 import unittest
 
 import iotest
-from iotest import LiveTest, Tracer, add_up, each_way, forced, iotrace, main, patience, read_text, skip
+from iotest import (MIB, LiveTest, LoopDisk, Tracer, add_up, each_way, forced, iotrace, main, mounted, patience,
+                    read_text, skip)
 
 PROGRAM = f"{os.path.dirname(iotest.LOAD)}/uring"
 NOP, READ_FIXED, POLL_ADD, TIMEOUT, ACCEPT, CANCEL, READ, WRITE, MULTISHOT = 0, 4, 6, 11, 13, 14, 22, 23, 49
@@ -330,6 +331,112 @@ class TestLosses(UringTest):
         self.assertNotIn("requests_full", result.losses)
         self.assert_losses(result, report, *killed)
         self.assertEqual(self.of(result, report), wanted(report))
+
+
+FSYNC = 3
+CLASSES = {READ: "read", READ_FIXED: "read", WRITE: "write", FSYNC: "sync"}
+# Neither nops, nor what has no file or no file on a disk.
+LAYER_STEPS = STEPS + ("sync:13",)
+NOT_FILES = 6 + 2
+
+
+class TestLayer(UringTest):
+    """The layer of breakdown."""
+
+    @contextlib.contextmanager
+    def breakdown(self, *args):
+        """Yields a list, which gets the result."""
+        results = []
+        with Tracer("breakdown", "--json", *args) as tracer:
+            yield results
+            results.append(tracer.stop())
+        self.assert_ended_well(results[0])
+
+    def of_layer(self, result, fields, **only):
+        rows = [row for row in result.rows
+                if row["layer"] == "uring" and all(row[key] == value for key, value in only.items())]
+        for row in rows:
+            self.assertEqual(sum(slot["count"] for slot in row["slots"]), row["count"])
+        return add_up(rows, "op", fields)
+
+    @staticmethod
+    def wanted(report, field="count", left_out=0):
+        """{operation: what the program counted}"""
+        want = {"read": -left_out}
+        for ring in report["rings"]:
+            for op, name in CLASSES.items():
+                want[name] = want.get(name, 0) + ring["ops"].get(str(op), {}).get(field, 0)
+        return {name: n for name, n in want.items() if n}
+
+    def test_table(self):
+        """By disk and process: with two rings each, and with a thread of the kernel that submits.  Times are within
+        the program's own."""
+        with LoopDisk(64 * MIB) as disk, LoopDisk(64 * MIB) as other, mounted(disk.path) as folder, \
+                mounted(other.path) as elsewhere:
+            with self.breakdown("-d", disk.name, "--by", "process,disk") as results:
+                programs = [Program("-r", "2", *options, "-f", f"{where}/{name}", *LAYER_STEPS)
+                            for where, name, options in ((folder, "one", ()), (folder, "two", ("-q",)),
+                                                         (elsewhere, "three", ()))]
+                with contextlib.ExitStack() as stack:
+                    for program in programs:
+                        stack.enter_context(program)
+                    *reports, unseen = [program.end() for program in programs]
+        [result] = results
+        self.assertNotIn("same_user_data", result.losses)
+        self.assertEqual(self.of_layer(result, "count", pid=unseen["pid"]), {})
+        for report in reports:
+            got = self.of_layer(result, ("count", "total_ns"), pid=report["pid"], disk=disk.name, io="async")
+            self.assertEqual(got, self.of_layer(result, ("count", "total_ns"), pid=report["pid"]))
+            want = self.wanted(report, left_out=2 * NOT_FILES)
+            self.assertEqual({op: count for op, (count, _) in got.items()}, want)
+            self.assertEqual(want, {"read": 2 * (50 + 7 + 20 + 24), "write": 2 * 9, "sync": 2 * 13})
+            # Of the program's own counts: the ring's have nops and timeouts, too.
+            self.assertEqual(sum(of["count"] for ring in report["rings"] for of in ring["ops"].values()),
+                             sum(ring["sq_tail"] for ring in report["rings"]))
+            for op, most in self.wanted(report, "ns").items():
+                self.assertGreater(got[op][1], 0)
+                self.assertLessEqual(got[op][1], most)
+
+    def test_every_hook_alternative(self):
+        """-T uring: each read, sockets as well."""
+        for way in each_way("breakdown", "-T", "uring"):
+            with self.subTest(way=way):
+                with self.breakdown("-T", "uring", "--by", "process", *forced(way)) as results:
+                    report = run(*LAYER_STEPS)
+                [result] = results
+                want = self.wanted(report, left_out=6)
+                want["fsync"] = want.pop("sync")
+                self.assertEqual(self.of_layer(result, "count", pid=report["pid"]), want)
+                self.assertLessEqual(way.items(), result.hooks().items())
+
+    def test_command(self):
+        with tempfile.TemporaryDirectory(prefix="iotrace-test-") as folder:
+            result = iotrace("breakdown", "-T", "uring", "--json", "--", PROGRAM, "-f", f"{folder}/file", "read:50",
+                             "write:9", "sync:3")
+        self.assertEqual(result.status, 0, f"{result}")
+        self.assertEqual(self.of_layer(result, "count"), {"read": 50, "write": 9, "fsync": 3})
+
+    def test_overflow(self):
+        with self.breakdown("-T", "uring", "--by", "process") as results:
+            report = run("-e", "4", "read:3", "overflowread:40", "write:5")
+        self.assertEqual(self.of_layer(results[0], "count", pid=report["pid"]), {"read": 43, "write": 5})
+
+    def test_without_a_name(self):
+        """All requests have one user_data: a completion without its request may be any of them, and is lost."""
+        with self.breakdown("-T", "uring", "--by", "process") as results:
+            report = run("-u", "nop:40", "read:40")
+        [result] = results
+        got = self.of_layer(result, "count", pid=report["pid"]).get("read", 0)
+        self.assertEqual(got, 0 if self.UNNAMED else 40)
+        self.assertGreaterEqual(result.losses.get("same_user_data", 0), 40 - got)
+
+    @unittest.skipIf(LiveTest.KERNEL < (5, 17), "every request completes")
+    def test_without_a_completion(self):
+        with self.breakdown("-T", "uring", "--by", "process") as results:
+            report = run("quiet:5", "read:7", "quietwrite:11", "write:8")
+        [result] = results
+        self.assertEqual(self.of_layer(result, "count", pid=report["pid"]), {"read": 7, "write": 8})
+        self.assertGreaterEqual(result.losses.get("no_cqe", 0), 11)
 
 
 if __name__ == "__main__":

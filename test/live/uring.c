@@ -229,6 +229,8 @@ static void put_one(struct ring *r, const char *name, unsigned int i)
 		sqe = put(r, IORING_OP_WRITE, file, buffer, BLOCK, BLOCK);
 	else if (!strcmp(name, "short"))
 		sqe = put(r, IORING_OP_READ, file, buffer, BLOCK, 2 * BLOCK - 100);
+	else if (!strcmp(name, "sync"))
+		sqe = put(r, IORING_OP_FSYNC, file, NULL, 0, 0);
 	else if (!strcmp(name, "bad"))
 		sqe = put(r, IORING_OP_READ, -1, buffer, BLOCK, 0);
 	else if (!strcmp(name, "fixed"))
@@ -248,30 +250,34 @@ static void do_batches(struct ring *r, const char *name, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i += BATCH) {
 		unsigned int of_batch = n - i < BATCH ? n - i : BATCH;
+		const uint64_t begin = now_ns();
 
 		for (unsigned int k = 0; k < of_batch; k++)
 			put_one(r, name, i + k);
 		submit(r);
-		for (unsigned int k = 0; k < of_batch; k++)
-			next(r);
+		for (unsigned int k = 0; k < of_batch; k++) {
+			const unsigned int op = r->op_of[next(r).user_data];
+
+			r->ops[op].ns += now_ns() - begin;
+		}
 	}
 }
 
 /* That post nothing. */
-static void do_quiet(struct ring *r, unsigned int n)
+static void do_quiet(struct ring *r, const char *name, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++) {
-		put_one(r, "nop", i);
+		put_one(r, name, i);
 		r->sqes[(*r->sq_tail + r->queued - 1) & *r->sq_mask].flags |= SKIP_SUCCESS;
 		submit(r);
 	}
 }
 
 /* None is waited for before all are submitted. */
-static void do_overflow(struct ring *r, unsigned int n)
+static void do_overflow(struct ring *r, const char *name, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++) {
-		put_one(r, "nop", i);
+		put_one(r, name, i);
 		submit(r);
 	}
 	for (unsigned int i = 0; i < n; i++)
@@ -431,10 +437,10 @@ static void step(struct ring *r, const char *name, unsigned int n)
 {
 	const struct iovec all = { buffer, sizeof(buffer) };
 
-	if (!strcmp(name, "overflow"))
-		do_overflow(r, n);
-	else if (!strcmp(name, "quiet"))
-		do_quiet(r, n);
+	if (!strncmp(name, "overflow", 8))
+		do_overflow(r, name[8] ? name + 8 : "nop", n);
+	else if (!strncmp(name, "quiet", 5))
+		do_quiet(r, name[5] ? name + 5 : "nop", n);
 	else if (!strcmp(name, "socket"))
 		do_socket(r, n);
 	else if (!strcmp(name, "hold"))

@@ -30,6 +30,7 @@ static void test_names(void **state)
 	assert_string_equal(layer_op_name(LAYER_SYSCALL, SYSCALL_PREADV2), "preadv2");
 	assert_string_equal(layer_op_name(LAYER_EXT4, CALL_FSYNC), "fsync");
 	assert_string_equal(layer_op_name(LAYER_VFS, CALL_OPS), "unknown");
+	assert_true(layer_is_known("uring"));
 	assert_true(layer_is_known("fs"));
 	assert_true(layer_is_known("blk"));
 	assert_false(layer_is_known("queue"));

@@ -376,12 +376,12 @@ static void test_breakdown_units(void **state)
 
 static void test_breakdown_layers(void **state)
 {
-	static const char *const known[] = { "syscall", "vfs",	"ext4", "xfs", "btrfs",
-					     "nfs",	"fuse", "9p",	"fs",  "blk" };
+	static const char *const known[] = { "uring", "syscall", "vfs", "ext4", "xfs", "btrfs",
+					     "nfs",   "fuse",	 "9p",	"fs",	"blk" };
 	static const char *const unknown[] = { "''",   "BLK", "bl",  "blkx", "scsi",
 					       "nvme", "-m",  "all", "1" };
 	static const char layers[] =
-	    "layers: syscall, vfs, ext4, xfs, btrfs, nfs, fuse, 9p, fs, blk";
+	    "layers: uring, syscall, vfs, ext4, xfs, btrfs, nfs, fuse, 9p, fs, blk";
 	char text[64], what[128];
 	struct line line;
 
@@ -399,7 +399,7 @@ static void test_breakdown_layers(void **state)
 	}
 	refuses('b', "-T blk\n", STATUS_USAGE, -EINVAL, "unknown layer 'blk?'", layers);
 	refuses('b', "-T", STATUS_USAGE, -EINVAL, "option '-T' needs a value: LAYER",
-		"syscall, vfs, ext4, xfs, btrfs, nfs, fuse, 9p, fs, blk");
+		"uring, syscall, vfs, ext4, xfs, btrfs, nfs, fuse, 9p, fs, blk");
 	refuses('b', "--type", STATUS_USAGE, -EINVAL, "option '--type' needs a value: LAYER", NULL);
 }
 
