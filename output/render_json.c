@@ -371,6 +371,19 @@ static void json_losses(struct sink *sink, const struct interval *interval)
 	sink_puts(sink, "}");
 }
 
+static void json_rows(struct sink *sink, const char *name, const struct schema *schema,
+		      const void *rows, size_t n)
+{
+	json_key(sink, name, false);
+	sink_puts(sink, "[");
+	for (size_t i = 0; i < n; i++) {
+		if (i)
+			sink_puts(sink, ",");
+		json_row(sink, schema, schema_row(schema, rows, i));
+	}
+	sink_puts(sink, "]");
+}
+
 static int json_interval(struct renderer *r, const struct render_interval *in, struct error *err)
 {
 	struct sink sink = sink_of(r->stream);
@@ -384,14 +397,13 @@ static int json_interval(struct renderer *r, const struct render_interval *in, s
 		json_key(&sink, "partial", false);
 		sink_puts(&sink, "true");
 	}
-	json_key(&sink, "rows", false);
-	sink_puts(&sink, "[");
-	for (size_t i = 0; i < in->n; i++) {
-		if (i)
-			sink_puts(&sink, ",");
-		json_row(&sink, in->schema, schema_row(in->schema, in->rows, i));
+	json_rows(&sink, "rows", in->schema, in->rows, in->n);
+	for (size_t i = 0; i < in->n_more; i++) {
+		const struct recording_rows *rows = &in->drained->tables[i + 1];
+
+		if (rows->n)
+			json_rows(&sink, in->more[i].name, in->more[i].schema, rows->rows, rows->n);
 	}
-	sink_puts(&sink, "]");
 	json_losses(&sink, &in->interval);
 	sink_puts(&sink, "}\n");
 	return sink_flush(&sink);

@@ -29,6 +29,9 @@ struct render_interval {
 	const struct schema *schema;
 	const void *rows;
 	size_t n;
+	/* The further tables, @n_more of them; their rows are the drained ones. */
+	const struct recording_table *more;
+	size_t n_more;
 };
 
 struct renderer;
@@ -83,7 +86,7 @@ int renderer_end(struct renderer *r, struct error *err);
  * Text: a table for each interval.  Losses go to standard error, one line for each that is not 0.
  * JSON: a line of metadata, then one line for each interval:
  * {"type":"interval","start":S.NNNNNNNNN,"end":...,"rows":[...],"losses":{...}}; losses that are 0
- * are absent.
+ * are absent.  A further table that has rows is a list like "rows".
  * CSV: a header line, then one line for each row, beginning with start and end.  Losses: like text.
  * With renderer.slots histograms are cells, "SLOT:COUNT;SLOT:COUNT" of the fine slots, and an
  * interval without rows is a line with its times only.

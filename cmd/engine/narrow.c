@@ -56,6 +56,8 @@ struct narrow {
 	bool told; /* intervals are not cut */
 	bool sums; /* --sum: what is added up so far is */
 	struct pivot_rows sum;
+	struct pivot_kind more; /* of the second table; .all NULL: none */
+	struct pivot_rows more_sum;
 	uint64_t sum_start_ns; /* 0: nothing */
 	struct loss losses[SUM_LOSSES];
 	size_t n_losses;
@@ -401,6 +403,8 @@ int narrow_tables(struct narrow *w, const struct recording_reader *reader,
 	w->joins = is_regrouped(args);
 	w->sums = args->sums && w->shown != view->other.schema; /* which are one output anyway */
 	w->kind = (struct pivot_kind){ .all = w->shown, .identity = "start", .join = view->join };
+	if (n > 1)
+		w->more = (struct pivot_kind){ .all = tables[1].schema };
 	w->columns = calloc(w->all.n + ARGS_CHOICES * ARGS_COLUMNS, sizeof(*w->columns));
 	if (!w->columns)
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
@@ -519,6 +523,16 @@ static bool is_chosen(struct narrow *w, const void *row)
 	return chosen;
 }
 
+/* Not another one? */
+static bool names_disk(const struct choice *c, const char *disk)
+{
+	bool found = strcmp(c->columns[0]->key, "disk") != 0;
+
+	for (size_t i = 0; i < c->n_wanted; i++)
+		found |= is_name(disk, strlen(disk), &c->wanted[i]);
+	return found;
+}
+
 /* In the reader's memory; the rows become the view's. */
 static void choose_rows(struct narrow *w, struct recording_rows *rows)
 {
@@ -530,6 +544,26 @@ static void choose_rows(struct narrow *w, struct recording_rows *rows)
 
 		if (is_chosen(w, row))
 			memmove(to + n++ * w->shown->row_size, row, w->shown->row_size);
+	}
+	rows->n = n;
+}
+
+/* Leaves the rows of wanted disks in the second table. */
+static void choose_more(const struct narrow *w, struct recording_rows *rows)
+{
+	const size_t size = w->more.all->row_size;
+	char *to = (char *)rows->rows;
+	size_t n = 0;
+
+	for (size_t i = 0; i < rows->n; i++) {
+		const char *row = (const char *)rows->rows + i * size;
+		const char *disk = schema_text(w->more.all, row, "disk");
+		bool chosen = true;
+
+		for (size_t k = 0; k < w->n_choices; k++)
+			chosen &= names_disk(&w->choices[k], disk);
+		if (chosen)
+			memmove(to + n++ * size, row, size);
 	}
 	rows->n = n;
 }
@@ -588,6 +622,7 @@ static int sum_losses(struct narrow *w, const struct interval *interval)
 static void empty_sum(struct narrow *w)
 {
 	pivot_free(&w->sum);
+	pivot_free(&w->more_sum);
 	w->sum_start_ns = 0;
 	w->n_losses = 0;
 }
@@ -597,22 +632,26 @@ static int add_to_sum(struct narrow *w, struct recording_interval *in, struct er
 {
 	const struct recording_rows *rows = &in->tables[0];
 	const struct pivot_rows from = { &w->kind, (char *)rows->rows, rows->n, { NULL } };
+	const struct recording_rows *more = &in->tables[1];
+	const struct pivot_rows from_more = { &w->more, (char *)more->rows, more->n, { NULL } };
 	const uint64_t length = in->interval.end_ns - in->interval.start_ns;
 
 	if (!w->sum_start_ns)
 		w->sum_start_ns = in->interval.start_ns;
-	if (w->sum.n + rows->n > SUM_ROWS) {
+	if (w->sum.n + rows->n > SUM_ROWS || w->more_sum.n + more->n > SUM_ROWS) {
 		error_set(err, STATUS_FAILED, -E2BIG, "--sum: more than %d rows", SUM_ROWS);
 		error_hint(err, "choose a shorter time, or --by fewer keys");
 		return -E2BIG;
 	}
-	if (pivot_add(&w->sum, &from, NULL, SUM_ROWS) || sum_losses(w, &in->interval))
+	if (pivot_add(&w->sum, &from, NULL, SUM_ROWS) || sum_losses(w, &in->interval) ||
+	    (w->more.all && pivot_add(&w->more_sum, &from_more, NULL, SUM_ROWS)))
 		return error_no_memory(err);
 	/* The next one would end later than half of an interval beyond it. */
 	if (!in->last && (!w->args->sum_ns ||
 			  in->interval.end_ns + length / 2 < w->sum_start_ns + w->args->sum_ns))
 		return NARROW_SKIP;
 	in->tables[0] = (struct recording_rows){ w->sum.rows, w->sum.n };
+	in->tables[1] = (struct recording_rows){ w->more_sum.rows, w->more_sum.n };
 	in->interval.start_ns = w->sum_start_ns;
 	in->interval.losses = w->losses;
 	in->interval.n_losses = w->n_losses;
@@ -637,6 +676,8 @@ int narrow_interval(struct narrow *w, void *ctx, struct recording_interval *in, 
 	in->last = w->last ? w->n == w->last : in->last;
 	if (w->n_choices)
 		choose_rows(w, rows);
+	if (w->n_choices && w->more.all)
+		choose_more(w, &in->tables[1]);
 	if (w->joins)
 		r = join_rows(w, rows);
 	if (r)
@@ -689,6 +730,7 @@ void narrow_close(struct narrow *w)
 		return;
 	pivot_free(&w->joined);
 	pivot_free(&w->sum);
+	pivot_free(&w->more_sum);
 	text_set_free(&w->loss_names);
 	free(w->columns);
 	free(w);

@@ -450,8 +450,7 @@ static void say_worry(const struct show *show)
 
 static void note_seen(struct show *show, const struct recording_interval *in)
 {
-	for (size_t i = 0; i < show->n_tables; i++)
-		show->seen = show->seen || in->tables[i].n;
+	show->seen = show->seen || in->tables[0].n;
 	show->lost += in->interval.lost;
 	show->events += in->interval.events;
 	for (size_t i = 0; i < in->interval.n_losses; i++)
@@ -516,8 +515,10 @@ static int render(struct show *show, struct render_interval *out, struct error *
 
 static int render_rows(struct show *show, const struct recording_interval *in, struct error *err)
 {
-	struct render_interval out = { in->interval, in, show->schema, in->tables[0].rows,
-				       in->tables[0].n };
+	struct render_interval out = { in->interval,	  in,
+				       show->schema,	  in->tables[0].rows,
+				       in->tables[0].n,	  show->tables + 1,
+				       show->n_tables - 1 };
 	bool own_text = show->display->ops->own_text && show->text.body;
 	void *own = NULL;
 	int r = show->view->rows && !own_text ? show->view->rows(show->ctx, &out, &own, err) : 0;

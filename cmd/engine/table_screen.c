@@ -23,6 +23,7 @@
 #include "output/recording.h"
 
 #define SHOWN_DISKS 4
+#define SAID_SIZE   512
 
 /* Memory for the intervals of a replay that keys can return to. */
 #define KEPT_MEMORY_MAX (64U << 20)
@@ -31,6 +32,7 @@
 struct snapshot {
 	struct pivot_rows rows;
 	char *text; /* text next to the rows; NULL: none */
+	char *said; /* and below the title; NULL: nothing */
 	uint64_t end_ns;
 	uint64_t ns; /* number of rows */
 	int32_t utc_offset;
@@ -250,11 +252,17 @@ static int make_rows(struct table_screen *s)
 
 /* ---- around the table ---- */
 
+/* The interval that is shown, or that sums end with. */
+static const struct snapshot *last_of(const struct table_screen *s)
+{
+	return s->steps.n ? steps_item(&s->steps, s->steps.at) : &none;
+}
+
 static void put_title(struct table_screen *s)
 {
 	const struct snapshot *now = current(s);
 	char clock[CLOCK_TEXT_SIZE], text[512] = "";
-	const struct snapshot *last = s->steps.n ? steps_item(&s->steps, s->steps.at) : &none;
+	const struct snapshot *last = last_of(s);
 	const bool has_text = s->spec->text && last->text && last->text[0];
 
 	clock_time(now->end_ns, now->utc_offset, clock);
@@ -302,6 +310,7 @@ static bool is_within(const struct snapshot *interval, uint64_t epoch_ns)
 
 static void put_note(struct table_screen *s)
 {
+	const struct snapshot *last = last_of(s);
 	size_t sort = s->around.sort;
 	char text[1024];
 
@@ -328,6 +337,8 @@ static void put_note(struct table_screen *s)
 		add_note(s, " since interval %zu", s->sum_first + 1);
 	if (s->frozen)
 		add_note(s, "  frozen");
+	if (last->said && !s->accumulated)
+		add_note(s, "%s", render_escape(last->said, text, sizeof(text)));
 	for (size_t i = 0; s->triggers && i < s->triggers->n; i++)
 		if (is_within(current(s), s->triggers->list[i].epoch_ns))
 			add_note(s, "  trigger %s", s->triggers->list[i].text);
@@ -472,6 +483,7 @@ static void snapshot_free(void *item)
 
 	pivot_free(&snapshot->rows);
 	free(snapshot->text);
+	free(snapshot->said);
 	*snapshot = none;
 }
 
@@ -487,7 +499,13 @@ static int snapshot_load(const struct table_screen *s, struct snapshot *to,
 {
 	const struct recording_interval *from = in->drained;
 	int r = pivot_copy(&to->rows, &s->kind, in->rows, in->n);
+	char said[SAID_SIZE] = "";
 
+	if (s->spec->said && !r)
+		s->spec->said(from, said, sizeof(said));
+	to->said = *said ? strdup(said) : NULL;
+	if (*said && !to->said)
+		r = -ENOMEM;
 	to->end_ns = from->interval.end_ns;
 	to->ns = from->interval.end_ns - from->interval.start_ns;
 	to->utc_offset = from->utc_offset;

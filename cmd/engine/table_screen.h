@@ -22,6 +22,9 @@ struct table_screen_spec {
 	const char *none;    /* displayed if there are no rows: "no I/O" */
 	const char *instead; /* the option that prints text, for errors: "-C" */
 	const char *text;    /* name of the text next to the rows: "loadavg"; NULL: not displayed */
+	/* What an interval says in addition to its rows, for the line below the title: each part
+	 * behind two blanks, "" for nothing.  NULL: nothing. */
+	void (*said)(const struct recording_interval *in, char *text, size_t size);
 	/* What the options select, for the line below the title: safe to print, each part behind
 	 * two blanks.  NULL: nothing. */
 	void (*selected)(void *ctx, char *text, size_t size);

@@ -186,12 +186,8 @@ struct waits {
 static void look_for_waits(struct tool_run *t, const struct recording_interval *out,
 			   struct waits *waits)
 {
-	bool rows = false;
-
 	waits->n = 0;
-	for (size_t i = 0; i < t->show.n_tables; i++)
-		rows |= out->tables[i].n > 0;
-	if (t->waits && (!rows || out->last))
+	if (t->waits && (!out->tables[0].n || out->last))
 		waits->n = t->tool->waits->look(t, waits->lines, WAITS_MAX);
 	if (t->show.screen)
 		table_screen_none(t->show.screen, waits->n ? waits->lines[0] : NULL);

@@ -31,10 +31,18 @@ struct description {
 	unsigned int weight;		      /* for --series: typical series per row */
 	bool by_default;
 	const char *sums; /* rows whose `kind` is this are the sums of others: not counted twice */
+	const char *more; /* prefix of the metrics of the second table; NULL: none */
 };
 
 static const struct description descriptions[] = {
-	{ "top", &tool_top, { { "--by", "disk", "-x" } }, "iotrace_block_io", { NULL }, 4, true },
+	{ "top",
+	  &tool_top,
+	  { { "--by", "disk", "-x" } },
+	  "iotrace_block_io",
+	  { NULL },
+	  4,
+	  true,
+	  .more = "iotrace_volume" },
 	{ "breakdown",
 	  &tool_breakdown,
 	  { { "-T", "blk", "--by", "disk" } },
@@ -85,6 +93,7 @@ struct collector {
 	struct tool_run *tool;	       /* NULL: not attached, or given up */
 	char words[WORDS + 1][32];     /* its options point into these */
 	struct metrics_source *source; /* NULL: not attached */
+	struct metrics_source *more;   /* of its second table; NULL: none */
 	struct stuck_metrics *stuck;   /* NULL: its rows are metrics as they are */
 	size_t attempt;
 	bool up, failed;
@@ -396,6 +405,8 @@ static int take_output(void *ctx, struct tool_run *t, struct recording_interval 
 		r = show_output(&t->show, in, err);
 	else if (stuck_metrics_set(c->stuck, in->tables[0].rows, in->tables[0].n))
 		r = error_no_memory(err);
+	if (!r && c->more && metrics_add(c->more, in->tables[1].rows, in->tables[1].n))
+		r = error_no_memory(err);
 	if (!r && add_losses(c, &in->interval))
 		r = error_no_memory(err);
 	if (metrics_limited(c->source) && !c->limit_told) {
@@ -486,6 +497,10 @@ static int open_source(struct collector *c, struct error *err)
 	show_tables(show);
 	if (metrics_source(c->owner->metrics, c->about->prefix, show->schema, c->about->without,
 			   c->about->weight, &c->source))
+		return error_no_memory(err);
+	if (c->about->more && show->n_tables > 1 &&
+	    metrics_source(c->owner->metrics, c->about->more, show->tables[1].schema, NULL, 0,
+			   &c->more))
 		return error_no_memory(err);
 	show->display = metrics_renderer(c->source);
 	show->empty = NULL;
@@ -717,6 +732,8 @@ static int about_collector(struct collectors *c, const struct description *descr
 	about->collector = description->name;
 	if (!r)
 		metrics_each(one->source, about_one, about);
+	if (!r && one->more)
+		metrics_each(one->more, about_one, about);
 	for (size_t i = 1; !r && one->stuck && i < STUCK_METRICS_SOURCES; i++)
 		metrics_each(stuck_metrics_source(one->stuck, i), about_one, about);
 	return r;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/block/volumes.h"
 #include "core/system/process.h"
 #include "output/columns.h"
 
@@ -370,12 +371,22 @@ static const char *order(void *ctx)
 	return keys[((const struct top_shown *)ctx)->options->sort];
 }
 
+static void said(const struct recording_interval *in, char *text, size_t size)
+{
+	char words[VOLUMES_WORDS_SIZE];
+	size_t len = 0;
+
+	for (size_t i = 0; len < size && volumes_say(in, &i, words);)
+		len += (size_t)snprintf(text + len, size - len, "  %s", words);
+}
+
 const struct table_screen_spec top_screen = {
 	.all = all_columns,
 	.kind = { .identity = "start", .join = join, .copied = copied, .drop = drop, .fold = fold },
 	.none = "no I/O",
 	.instead = "-C",
 	.text = "loadavg",
+	.said = said,
 	.tree = "cgroup",
 	.most = TOP_ROWS_MAX,
 	.order = order,

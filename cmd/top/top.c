@@ -13,7 +13,9 @@
 #include "cmd/block/base.h"
 #include "cmd/block/file_names.h"
 #include "cmd/block/files.h"
+#include "cmd/block/volumes.h"
 #include "cmd/cli/command.h"
+#include "cmd/engine/check.h"
 #include "cmd/engine/maps.h"
 #include "cmd/engine/tool.h"
 #include "cmd/top/options.h"
@@ -35,7 +37,8 @@ static const struct tool_loss own_losses[] = {
 	{ .key = "percentiles", .text = "I/Os not included in P99ms: no free slots" },
 };
 
-#define LOAD_SIZE 128 /* of a line of /proc/loadavg */
+#define LOAD_SIZE  128 /* of a line of /proc/loadavg */
+#define HEAD_LINES 2   /* of an output, without lines about volumes */
 
 struct top {
 	union {
@@ -45,6 +48,7 @@ struct top {
 	struct cgroups *cgroups;  /* NULL: not requested */
 	struct users *users;	  /* NULL: not asked for */
 	struct file_names *files; /* NULL: not asked for */
+	struct volumes *volumes;  /* NULL: none that may be asked */
 	struct top_rows rows;
 	struct top_place *places; /* the BPF map's; NULL: none */
 	uint32_t n_places;
@@ -167,14 +171,17 @@ static void read_load(char load[LOAD_SIZE])
 
 static int print_head(void *ctx, const struct recording_interval *in, FILE *stream)
 {
-	char clock[CLOCK_TEXT_SIZE], load[4 * LOAD_SIZE];
+	char clock[CLOCK_TEXT_SIZE], load[4 * LOAD_SIZE], words[VOLUMES_WORDS_SIZE];
 	const struct top *t = ctx;
+	size_t i = 0;
+	int n;
 
 	recording_clock(in, clock);
 	render_escape(in->text, load, sizeof(load));
-	return fprintf(stream, "%s%s loadavg: %s\n\n", t->clears ? "" : "\n", clock, load) < 0
-		   ? -errno
-		   : 0;
+	n = fprintf(stream, "%s%s loadavg: %s\n", t->clears ? "" : "\n", clock, load);
+	while (n >= 0 && volumes_say(in, &i, words))
+		n = fprintf(stream, "%s\n", render_escape(words, load, sizeof(load)));
+	return n < 0 || fputs("\n", stream) < 0 ? -errno : 0;
 }
 
 /* Rows that may be changed; the caller frees them. */
@@ -253,7 +260,8 @@ static void tables(void *ctx, struct show *show)
 
 	top_schema(&t->o, t->columns, &t->schema);
 	show->tables[0] = (struct recording_table){ "rows", &t->schema };
-	show->n_tables = 1;
+	show->tables[VOLUMES_TABLE] = (struct recording_table){ "volumes", &volumes_schema };
+	show->n_tables = VOLUMES_TABLE + 1;
 	if (!t->o.args.screen)
 		return;
 	t->screen.options = t->o.args.replay ? &t->o : &t->shown;
@@ -425,6 +433,7 @@ static int rows(struct tool_run *run, struct recording_interval *out, struct err
 {
 	struct top *t = run->ctx;
 	const struct top_tables tables = tables_of(run);
+	char words[VOLUMES_WORDS_SIZE];
 
 	(void)err;
 	read_load(t->load);
@@ -437,6 +446,10 @@ static int rows(struct tool_run *run, struct recording_interval *out, struct err
 	if (t->cgroups)
 		tool_count_loss(run, BLK_LOSS_CGROUPS, cgroups_lost(t->cgroups));
 	out->tables[0] = (struct recording_rows){ t->rows.rows, t->rows.n };
+	out->tables[VOLUMES_TABLE] = volumes_rows(t->volumes);
+	run->show.text.head_lines = HEAD_LINES;
+	for (size_t i = 0; volumes_say(out, &i, words);)
+		run->show.text.head_lines++;
 	return 0;
 }
 
@@ -560,7 +573,9 @@ static int begin(struct tool_run *run, struct error *err)
 {
 	struct top *t = run->ctx;
 
-	(void)err;
+	if (volumes_exist() && volumes_allowed() &&
+	    volumes_open(run->disks, &t->o.filters, &t->volumes))
+		return error_no_memory(err);
 	t->clears = !t->o.args.screen && !t->o.no_clear && !t->o.args.count && !t->o.args.command &&
 		    show_on_terminal(&run->show);
 	run->show.text.clears = t->clears;
@@ -576,6 +591,23 @@ static void keeps(struct tool_run *run)
 	tool_keep(run, "with --by cgroup, unit or container", PRIVILEGES_CGROUPS,
 		  keys_of_cgroup(t->o.by));
 	tool_keep(run, "on the full screen", PRIVILEGES_CGROUPS, t->o.args.screen);
+	if (volumes_exist())
+		tool_keep(run, "on a machine with EBS volumes", PRIVILEGE(CAP_SYS_ADMIN), true);
+}
+
+static int check(struct tool_run *run, struct check *check, struct error *err)
+{
+	struct error why;
+
+	(void)run;
+	(void)err;
+	if (!volumes_exist() || volumes_allowed())
+		return 0;
+	error_set(&why, STATUS_OK, 0,
+		  "EBS volumes say only with CAP_SYS_ADMIN whether they were "
+		  "over their limits");
+	check_gap(check, "", &why);
+	return 0;
 }
 
 static void free_top(void *ctx)
@@ -589,6 +621,7 @@ static void free_top(void *ctx)
 	maps_unmap(&t->mapped_others);
 	file_names_free(t->files);
 	users_free(t->users);
+	volumes_free(t->volumes);
 	command_lines_free(t->screen.commands);
 }
 
@@ -644,7 +677,10 @@ static const struct tool_view view = {
 	.narrowed = narrowed,
 	.join = add_rows,
 	.rows = shown_rows,
-	.text = { .begin = print_start, .head = print_head, .head_lines = 2, .end = print_end },
+	.text = { .begin = print_start,
+		  .head = print_head,
+		  .head_lines = HEAD_LINES,
+		  .end = print_end },
 	.events = { "io" },
 	.not_events = block_not_events,
 	.empty = "no I/O seen",
@@ -667,6 +703,7 @@ const struct tool tool_top = {
 	.attached = attached,
 	.configure = configure,
 	.keeps = keeps,
+	.check = check,
 	.begin = begin,
 	.stop = stop,
 	.drain = drain,

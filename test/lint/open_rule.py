@@ -33,6 +33,7 @@ MAY_OPEN = {
     "core/naming/cgroup_tree.c": CGROUPFS,
     "cmd/kvm/exit_reasons.c": PROC,
     "core/system/cpus.c": SYS,
+    "core/system/ebs.c": f"{SYS}; an NVMe controller: it looks before it opens",
     "core/naming/disks.c": PROC,
     "core/naming/disks_find.c": SYS,
     "core/bpf/hook_facts.c": SYS,

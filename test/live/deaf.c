@@ -4,18 +4,31 @@
  *
  * iotrace whose BPF programs of these names, and their spares (NAME_spare), are loaded, but not
  * attached to their raw tracepoint or by BTF, as if the kernel never called them.
- * tracepoints_attach_raw() is ours (-Wl,--wrap), all else is iotrace's, cmd/main.c too.
+ *
+ * EBS_DISK=NAME EBS_PAGE=FILE iotrace-deaf ...
+ *
+ * iotrace on a machine on which NAME is an EBS volume with /dev/null as its controller, whose log
+ * page is FILE.
+ *
+ * tracepoints_attach_raw(), ebs_each() and ioctl() are ours (-Wl,--wrap), all else is iotrace's,
+ * cmd/main.c too.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/nvme_ioctl.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "core/bpf/hooks.h"
 #include "core/bpf/tracepoints.h"
+#include "core/system/ebs.h"
 
 int __wrap_tracepoints_attach_raw(const char *name, int prog_fd, uint64_t cookie);
 int __real_tracepoints_attach_raw(const char *name, int prog_fd, uint64_t cookie);
@@ -51,4 +64,52 @@ int __wrap_tracepoints_attach_raw(const char *name, int prog_fd, uint64_t cookie
 	if (is_deaf(info.name))
 		return fcntl(prog_fd, F_DUPFD_CLOEXEC, 0);
 	return __real_tracepoints_attach_raw(name, prog_fd, cookie);
+}
+
+/* ---- EBS ---- */
+
+void __wrap_ebs_each(const char *sys, void (*each)(void *ctx, const struct ebs_volume *volume),
+		     void *ctx);
+void __real_ebs_each(const char *sys, void (*each)(void *ctx, const struct ebs_volume *volume),
+		     void *ctx);
+int __wrap_ioctl(int fd, unsigned long request, ...);
+int __real_ioctl(int fd, unsigned long request, ...);
+
+void __wrap_ebs_each(const char *sys, void (*each)(void *ctx, const struct ebs_volume *volume),
+		     void *ctx)
+{
+	struct ebs_volume volume = { .controller = "null", .dev = makedev(1, 3) };
+	const char *disk = getenv("EBS_DISK");
+
+	if (!disk) {
+		__real_ebs_each(sys, each, ctx);
+		return;
+	}
+	snprintf(volume.disk, sizeof(volume.disk), "%s", disk);
+	each(ctx, &volume);
+}
+
+/* In a task that may use no memory of ours. */
+static int answer(const char *page, const struct nvme_admin_cmd *command)
+{
+	int fd = open(page, O_RDONLY | O_CLOEXEC);
+	ssize_t n = -1;
+
+	if (fd >= 0)
+		n = read(fd, (void *)(uintptr_t)command->addr, command->data_len);
+	close(fd);
+	return n < 0 ? -1 : 0;
+}
+
+int __wrap_ioctl(int fd, unsigned long request, ...)
+{
+	const char *page = getenv("EBS_PAGE");
+	va_list args;
+	void *arg;
+
+	va_start(args, request);
+	arg = va_arg(args, void *);
+	va_end(args);
+	return request == NVME_IOCTL_ADMIN_CMD && page ? answer(page, arg)
+						       : __real_ioctl(fd, request, arg);
 }

@@ -107,12 +107,12 @@ class Flood:
 class Export:
     """A running iotrace export, on a socket in a directory of its own, or a port of this machine."""
 
-    def __init__(self, *collectors, options=(), port=None, **popen):
+    def __init__(self, *collectors, options=(), port=None, program=None, **popen):
         self.folder, self.port = tempfile.mkdtemp(), port
         self.path = os.path.join(self.folder, "socket")
         address = f"127.0.0.1:{port}" if port else f"unix:{self.path}"
         # The last one counts: what other disks there are does not make this one (other).
-        self.argv = [iotest.IOTRACE, "export", "--listen", address,
+        self.argv = [program or iotest.IOTRACE, "export", "--listen", address,
                      "--series", "100000", *options, *collectors]
         self.popen, self.process = popen, None
 
