@@ -151,8 +151,9 @@ static int open_controller(const struct ebs_volume *volume)
 	return opened < 0 ? -errno : opened;
 }
 
-/* No timeout_ms: the kernel resets a controller that has not answered by then (nvme_timeout()).
- * With 0 it has the usual time of its commands, nvme_core.admin_timeout, 60 s. */
+/* No timeout_ms: the kernel resets a controller that has not answered an admin command by then
+ * (nvme_timeout() of drivers/nvme/host/pci.c, 5.10 to 7.0).  With 0 it has the usual time of these
+ * commands, nvme_core.admin_timeout, 60 s. */
 int ebs_ask(void *volume, void *page)
 {
 	struct nvme_admin_cmd command = {
