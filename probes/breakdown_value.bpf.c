@@ -151,6 +151,7 @@ static __always_inline void value_issued(struct blk_inflight *entry, struct requ
 	row = VALUE_ROW(entry->op, value == VALUE_DISTANCE ? v & 1 : 0);
 	if (value == VALUE_DISTANCE)
 		v >>= 1;
+	key = (struct hist_key){}; /* what the verifier knows of it */
 	if (!keyed || !keyed_add(&key, row, keyed_dev ? entry->dev : 0, entry, v))
 		hist_add(row, v);
 }

@@ -47,6 +47,14 @@ static uint32_t stacks_room(const struct stack_options *o)
 	return o->args.map_stacks || o->kernel ? o->args.map_stacks : USER_STACKS;
 }
 
+/* Different rows between two drains; 0: see above. */
+#define FILE_ROWS (2 * FILE_NAMES) /* a file has several */
+
+static uint32_t rows_room(const struct stack_options *o)
+{
+	return o->args.map_rows || !keys_of_file(o->by) ? o->args.map_rows : FILE_ROWS;
+}
+
 /* Different rows of completed I/Os between two drains; 0: see above. */
 #define USER_DONE 8192 /* with user stacks: see USER_STACKS */
 
@@ -54,7 +62,7 @@ static uint32_t done_room(const struct stack_options *o)
 {
 	if (!has_paths(o))
 		return 1;
-	return o->args.map_rows || !o->user ? o->args.map_rows : USER_DONE;
+	return o->args.map_rows || !o->user || keys_of_file(o->by) ? rows_room(o) : USER_DONE;
 }
 
 /* Bios of devices without requests. */
@@ -94,8 +102,8 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	};
 	const struct probe_map maps[] = {
 		{ "cpus", cpus_possible() },
-		{ "rows0", args->map_rows },
-		{ "rows1", args->map_rows },
+		{ "rows0", rows_room(&s->o) },
+		{ "rows1", rows_room(&s->o) },
 		{ "process_names0", args->map_names },
 		{ "process_names1", args->map_names },
 		{ "file_names0", files },

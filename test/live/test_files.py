@@ -242,6 +242,7 @@ class TestTogether(FilesTest):
     """One load under all subcommands at once, which have the same figures of each file."""
 
     def all_traced(self, disk, work, *names):
+        written_back(disk)
         with Delta(disk.name) as delta, contextlib.ExitStack() as tracers:
             made = {name: tracers.enter_context(Tracer(*self.ARGS[name], "--json", "-d", disk.name, "600"))
                     for name in names}
@@ -344,6 +345,7 @@ class TestTogether(FilesTest):
             paths, work = self.crowd(folder, 500)
             for size in ("files=32", "rows=16"):
                 with self.subTest(size=size):
+                    written_back(disk)
                     with Delta(disk.name) as delta, \
                             Tracer("stack", "--by", "file", "--json", "-d", disk.name, "--map-size", size) as tracer:
                         work()
