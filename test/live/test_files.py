@@ -9,7 +9,6 @@ import os
 import re
 import tempfile
 import time
-import unittest
 
 from iotest import (MIB, SCALE, Delta, LiveTest, Load, LoopDisk, Tracer, add_up, each_way, forced, iotrace, main, mounted, overlay,
                     read_text, run, run_load, settled, sync_file_system)
@@ -624,41 +623,6 @@ class TestFileSystems(FilesTest):
         _, found, others = self.of("btrfs", {"[btrfs metadata]", "[block device]"})
         self.assertEqual(others, set())
         self.assertIn("[btrfs metadata]", found)
-
-
-@unittest.skipUnless("IOTRACE_TEST_KERNEL" in os.environ, "a machine has one memory: what else is swapped?")
-class TestSwap(FilesTest):
-    PAGES, MADV_PAGEOUT = 2048, 21
-
-    def swapped(self):
-        """Bytes written to swap, and read from it, as the kernel counts them."""
-        figures = dict(line.split() for line in read_text("/proc/vmstat").splitlines())
-        return [int(figures[name]) * mmap.PAGESIZE for name in ("pswpout", "pswpin")]
-
-    def test_swap_file(self):
-        """A file on ext4 is swapped to: the I/O is [swap], not the file's."""
-        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder, contextlib.ExitStack() as end:
-            written(f"{folder}/file", 8192)
-            os.chmod(f"{folder}/file", 0o600)
-            run("mkswap", f"{folder}/file")
-            run("swapon", f"{folder}/file")
-            end.callback(run, "swapoff", f"{folder}/file")
-            counts = [self.swapped()]
-
-            def work():
-                with mmap.mmap(-1, self.PAGES * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
-                    memory[:] = os.urandom(len(memory))
-                    memory.madvise(self.MADV_PAGEOUT)
-                    settled(disk.name)
-                    for page in range(self.PAGES):
-                        memory[page * mmap.PAGESIZE]  # pylint: disable=pointless-statement
-                counts.append(self.swapped())
-            result = self.trace(disk, work, stays=False)
-        out, into = (after - before for before, after in zip(*counts))
-        self.assertGreater(min(out, into), 0)
-        self.assertEqual(self.files(result).get("[swap]"), out)
-        self.assertEqual(self.files(result, "read").get("[swap]"), into)
-        self.assertNotIn(f"{folder}/file", self.files(result))
 
 
 class TestKeys(FilesTest):
