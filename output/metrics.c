@@ -24,11 +24,28 @@ const char *const metrics_content_types[] = {
 	[METRICS_OPENMETRICS] = "application/openmetrics-text; version=1.0.0; charset=utf-8",
 };
 
+/* The buckets of a histogram by the unit of its column. */
+struct buckets {
+	const char *of, *unit;
+	unsigned int first, n; /* bounds: 2^(first + i), less one except of times */
+	unsigned int scale;    /* of the bounds and of the sum */
+	bool zero;	       /* a bucket before these, for 0 alone */
+	bool parts;	       /* see add_sum() */
+};
+
+static const struct buckets buckets[] = {
+	{ "ns", "seconds", METRICS_FIRST_BUCKET, METRICS_BUCKETS, 1, false, true },
+	{ "bytes", "bytes", 10, 17, 1, false, false },	    /* 1 KiB to 64 MiB */
+	{ "sectors", "bytes", 3, 19, 512, true, true },	    /* 4 KiB to 1 GiB */
+	{ "requests", "requests", 1, 12, 1, false, false }, /* 1 to 4095 */
+};
+
 /* A metric family.  Its values are at @at in struct series. */
 struct metric {
 	char name[NAME_SIZE]; /* without _total */
 	const struct column *column;
-	const char *unit; /* "seconds", "bytes"; "": no unit in the name */
+	const struct buckets *buckets; /* of a histogram */
+	const char *unit;	       /* "seconds", "bytes"; "": no unit in the name */
 	size_t at;
 };
 
@@ -102,6 +119,7 @@ static const struct label_name label_names[] = {
 	{ "op", "operation", .few = true },
 	{ "layer", "layer", .few = true },
 	{ "io", "io", .few = true },
+	{ "direction", "direction", .few = true },
 };
 
 static const struct label_name *label_name(const char *key)
@@ -151,13 +169,25 @@ static bool is_time(const struct column *column)
 	return strcmp(column->unit, "ns") == 0;
 }
 
+static const struct buckets *buckets_of(const struct column *column)
+{
+	if (column->role != ROLE_HISTOGRAM)
+		return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(buckets); i++)
+		if (strcmp(column->unit, buckets[i].of) == 0)
+			return &buckets[i];
+	return NULL;
+}
+
 static void name_metric(struct metric *metric, const char *prefix, const struct column *column)
 {
 	size_t len, before;
 	const char *word = stem(column, &len);
 
 	metric->column = column;
-	metric->unit = is_time(column)			    ? "seconds"
+	metric->buckets = buckets_of(column);
+	metric->unit = metric->buckets			    ? metric->buckets->unit
+		       : is_time(column)		    ? "seconds"
 		       : strcmp(column->unit, "bytes") == 0 ? "bytes"
 							    : "";
 	snprintf(metric->name, NAME_SIZE, "%s", prefix);
@@ -219,7 +249,7 @@ static bool is_metric(const struct column *column)
 		return false;
 	if (column->role == ROLE_GAUGE)
 		return column->metric;
-	return column->role == ROLE_COUNTER || (column->role == ROLE_HISTOGRAM && is_time(column));
+	return column->role == ROLE_COUNTER || buckets_of(column);
 }
 
 /* The _count and _sum of a histogram. */
@@ -244,12 +274,12 @@ static bool is_listed(const char *key, const char *const *list)
 static void add_metric(struct metrics_source *s, const char *prefix, const struct column *column)
 {
 	struct metric *metric = &s->metrics[s->n_metrics++];
-	bool hist = column->role == ROLE_HISTOGRAM;
+	const struct buckets *b = buckets_of(column);
 
 	name_metric(metric, prefix, column);
 	metric->at = s->n_values;
-	s->n_values += hist ? HIST_VALUES : SUM_VALUES;
-	s->lines += hist ? METRICS_BUCKETS + 3 : 1;
+	s->n_values += b ? HIST_VALUES : SUM_VALUES;
+	s->lines += b ? b->n + b->zero + 3 : 1;
 }
 
 /* A label in first position makes the series of one object neighbours. */
@@ -670,30 +700,36 @@ static struct series *series_of(struct metrics_source *s, const void *row)
 	return other_series(s, row);
 }
 
-/* Nanoseconds are stored as seconds and a remainder: their sum over all I/O may exceed 64 bits. */
-static void add_sum(uint64_t *to, uint64_t value, bool time)
+/* Nanoseconds are stored as seconds and a remainder, and sectors likewise: their sum over all I/O
+ * may exceed 64 bits. */
+static void add_sum(uint64_t *to, uint64_t value, bool parts)
 {
-	to[WHOLE] += time ? value / NS_PER_SEC : value;
-	to[PART] += time ? value % NS_PER_SEC : 0;
+	to[WHOLE] += parts ? value / NS_PER_SEC : value;
+	to[PART] += parts ? value % NS_PER_SEC : 0;
 	if (to[PART] >= NS_PER_SEC) {
 		to[PART] -= NS_PER_SEC;
 		to[WHOLE]++;
 	}
 }
 
-static void add_hist(uint64_t *to, const struct hist *h)
+static void add_hist(uint64_t *to, const struct buckets *b, const struct hist *h)
 {
+	uint64_t zeros = 0;
+
 	if (!h)
 		return;
-	add_sum(to, h->total, true);
+	add_sum(to, h->total, b->parts);
+	if (b->zero) {
+		zeros = h->fine[0] < h->log2[0] ? h->fine[0] : h->log2[0];
+		to[BUCKETS] += zeros;
+	}
 	for (unsigned int slot = 0; slot < HIST_LOG2_SLOTS; slot++) {
 		/* of 2^slot to 2^(slot+1) - 1 */
-		unsigned int bucket =
-		    slot < METRICS_FIRST_BUCKET ? 0 : slot + 1 - METRICS_FIRST_BUCKET;
+		unsigned int bucket = slot < b->first ? 0 : slot + 1 - b->first;
 
 		to[COUNT] += h->log2[slot];
-		if (bucket < METRICS_BUCKETS)
-			to[BUCKETS + bucket] += h->log2[slot];
+		if (bucket < b->n)
+			to[BUCKETS + b->zero + bucket] += h->log2[slot] - (slot ? 0 : zeros);
 	}
 }
 
@@ -707,7 +743,7 @@ static void add_row(const struct metrics_source *s, struct series *series, const
 		uint64_t *to = &series->values[s->metrics[i].at];
 
 		if (column->role == ROLE_HISTOGRAM) {
-			add_hist(to, column_hist(column, row));
+			add_hist(to, s->metrics[i].buckets, column_hist(column, row));
 			continue;
 		}
 		if (column->role == ROLE_GAUGE)
@@ -896,25 +932,46 @@ static const char *decimal(uint64_t whole, uint64_t part, char buf[32])
 	return buf;
 }
 
+static const char *bound(const struct buckets *b, unsigned int i, char buf[32])
+{
+	const uint64_t power = 1ULL << (b->first + i - b->zero);
+
+	if (strcmp(b->of, "ns") == 0)
+		return decimal(power / NS_PER_SEC, power % NS_PER_SEC, buf);
+	return decimal(b->zero && !i ? 0 : (power - 1) * b->scale, 0, buf);
+}
+
+static const char *hist_sum(const struct buckets *b, const uint64_t *values, char buf[48])
+{
+	const uint64_t part = values[PART] * b->scale;
+	const uint64_t whole = values[WHOLE] * b->scale + part / NS_PER_SEC;
+
+	if (!b->parts || strcmp(b->of, "ns") == 0)
+		return decimal(values[WHOLE], values[PART], buf);
+	if (whole)
+		snprintf(buf, 48, "%" PRIu64 "%09" PRIu64, whole, (uint64_t)(part % NS_PER_SEC));
+	else
+		snprintf(buf, 48, "%" PRIu64, part);
+	return buf;
+}
+
 static void put_hist(struct sink *sink, const struct metrics_source *s, const struct series *series,
 		     const struct metric *metric)
 {
 	const uint64_t *values = &series->values[metric->at];
+	const struct buckets *b = metric->buckets;
 	uint64_t count = 0;
-	char buf[32];
+	char buf[48];
 
-	for (unsigned int i = 0; i < METRICS_BUCKETS; i++) {
-		uint64_t ns = 1ULL << (METRICS_FIRST_BUCKET + i);
-
+	for (unsigned int i = 0; i < b->n + b->zero; i++) {
 		count += values[BUCKETS + i];
-		put_name(sink, s, series, metric, "_bucket",
-			 decimal(ns / NS_PER_SEC, ns % NS_PER_SEC, buf));
+		put_name(sink, s, series, metric, "_bucket", bound(b, i, buf));
 		sink_printf(sink, "%" PRIu64 "\n", count);
 	}
 	put_name(sink, s, series, metric, "_bucket", "+Inf");
 	sink_printf(sink, "%" PRIu64 "\n", values[COUNT]);
 	put_name(sink, s, series, metric, "_sum", NULL);
-	sink_printf(sink, "%s\n", decimal(values[WHOLE], values[PART], buf));
+	sink_printf(sink, "%s\n", hist_sum(b, values, buf));
 	put_name(sink, s, series, metric, "_count", NULL);
 	sink_printf(sink, "%" PRIu64 "\n", values[COUNT]);
 }

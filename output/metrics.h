@@ -18,6 +18,8 @@
  * - ROLE_COUNTER: a counter, in seconds if the column is in ns.
  * - ROLE_HISTOGRAM of ns: a classic histogram in seconds, with METRICS_BUCKETS buckets on powers of
  *   two of a nanosecond.  A value of exactly such a power is in the bucket above it.
+ * - ROLE_HISTOGRAM of bytes, of sectors (shown in bytes) or of requests: these are whole numbers,
+ * so that the bounds, one below a power of two, are exact.  0 sectors have a bucket of their own.
  * - ROLE_GAUGE: nothing, since it is about one interval, unless the column names a metric.
  *
  * The name is PREFIX_KEY_UNIT (_total): the key without its unit, "duration" for a histogram, and

@@ -14,12 +14,26 @@
 static const struct {
 	struct breakdown_unit unit; /* name NULL: a time */
 	const char *title;
+	const char *metric, *help; /* of the histogram, output/metrics.h */
 } values[VALUES] = {
 	[VALUE_LATENCY] = { { NULL, 1 }, "Latency over time" },
-	[VALUE_SIZE] = { { "bytes", 1, true }, "Request size over time" },
-	[VALUE_DISTANCE] = { { "sectors", 1, true, true }, "Distance over time" },
-	[VALUE_DEPTH] = { { "requests", 1, true, true }, "Depth over time" },
-	[VALUE_GAP] = { { NULL, 1 }, "Gap over time" },
+	[VALUE_SIZE] = { { "bytes", 1, true },
+			 "Request size over time",
+			 "size",
+			 "bytes of a block I/O request when it is issued" },
+	[VALUE_DISTANCE] = { { "sectors", 1, true, true },
+			     "Distance over time",
+			     "distance",
+			     "distance of a block I/O request from the end of the nearest of the 16 before it: "
+			     "0 is sequential" },
+	[VALUE_DEPTH] = { { "requests", 1, true, true },
+			  "Depth over time",
+			  "depth",
+			  "block I/O requests at the disk when one is issued, including it" },
+	[VALUE_GAP] = { { NULL, 1 },
+			"Gap over time",
+			"gap",
+			"time between the issues of a block I/O request and the one before" },
 };
 
 const struct breakdown_unit *value_unit(enum breakdown_value value)
@@ -70,6 +84,10 @@ void value_columns(enum breakdown_value value, struct column *all, struct schema
 		all[n] = all[i];
 		if (all[n].unit == any_unit)
 			all[n].unit = unit ? unit->name : "ns";
+		if (all[n].role == ROLE_HISTOGRAM) {
+			all[n].metric = values[value].metric;
+			all[n].help = values[value].help;
+		}
 		n++;
 	}
 	schema->n = n;

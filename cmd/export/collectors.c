@@ -34,6 +34,12 @@ struct description {
 	const char *more; /* prefix of the metrics of the second table; NULL: none */
 };
 
+#define VALUE_COLLECTOR(value, weight)                                                             \
+	{                                                                                          \
+		value, &tool_breakdown, { { "-T", "blk", "--value", value, "--by", "disk" } },     \
+		    "iotrace_block_io", { "layer", "total" }, weight, false                        \
+	}
+
 static const struct description descriptions[] = {
 	{ "top",
 	  &tool_top,
@@ -58,6 +64,11 @@ static const struct description descriptions[] = {
 	  { "layer" },
 	  28,
 	  false },
+	/* The sum of the values is the histogram's. */
+	VALUE_COLLECTOR("size", 20),
+	VALUE_COLLECTOR("distance", 23),
+	VALUE_COLLECTOR("depth", 15),
+	VALUE_COLLECTOR("gap", 28),
 	{ "layers", &tool_breakdown, { { NULL } }, "iotrace_call", { NULL }, 28, false },
 	{ "virtio", &tool_virtio, { { "-L" }, { NULL } }, "iotrace_virtqueue", { NULL }, 28, true },
 	{ "kvm", &tool_kvm, { { "--json" } }, "iotrace_kvm", { NULL }, 4, true },

@@ -18,8 +18,8 @@
 struct collectors;
 
 #define COLLECTOR_NAMES                                                                            \
-	"top, breakdown, stuck, queue, layers, virtio, kvm, guests, cgroup, unit, container, "     \
-	"blame"
+	"top, breakdown, stuck, queue, size, distance, depth, gap, layers, virtio, kvm, guests, "  \
+	"cgroup, unit, container, blame"
 
 bool collector_exists(const char *name);
 

@@ -259,6 +259,53 @@ class TestCounts(LiveTest):
         self.assertGreaterEqual(value(samples, "iotrace_block_queue_duration_seconds_sum", **of),
                                 value(samples, "iotrace_block_io_duration_seconds_sum", **of))
 
+    def test_values(self):
+        """Sizes, distances, depths and gaps, in exact buckets: 4 KiB and 64 KiB in a row, by one thread; on the other
+        disk 4 KiB from its end to its beginning."""
+        values = ("size_bytes", "distance_bytes", "depth_requests", "gap_seconds")
+        bounds = {"size_bytes": [2 ** i - 1 for i in range(10, 27)],
+                  "distance_bytes": [0] + [(2 ** i - 1) * 512 for i in range(3, 22)],
+                  "depth_requests": [2 ** i - 1 for i in range(1, 13)],
+                  "gap_seconds": [2 ** i / 1e9 for i in range(10, 35)]}
+        with LoopDisk() as disk, LoopDisk() as other, \
+                Export("top", *(name.split("_")[0] for name in values)) as export:
+            with Delta(disk.name) as delta:
+                run_loads(Load("read", 300, BLOCK, disk.path, "write", 40, 16 * BLOCK, disk.path))
+            with mmap.mmap(-1, BLOCK) as room:
+                direct = os.open(other.path, os.O_RDONLY | os.O_DIRECT)
+                for i in range(50):
+                    os.preadv(direct, [room], (99 - i) * BLOCK)
+                os.close(direct)
+            samples = export.scrape()
+        self.assertEqual((delta["reads"], delta["writes"]), (300, 40))
+
+        def buckets(name, device=disk, **labels):
+            """{bound: the count of its bucket alone}, without empty buckets"""
+            labels.update(device=device.name)
+            sums = [value(samples, f"iotrace_block_io_{name}_bucket", le=f"{bound:.9f}".rstrip("0").rstrip("."), **labels)
+                    for bound in bounds[name]]
+            rest = value(samples, f"iotrace_block_io_{name}_count", **labels)
+            self.assertEqual(value(samples, f"iotrace_block_io_{name}_bucket", le="+Inf", **labels), rest)
+            counts = dict(zip(bounds[name] + [math.inf], [b - a for a, b in zip([0] + sums, sums + [rest])]))
+            return {bound: n for bound, n in counts.items() if n}
+
+        def of(name, what, device=disk, **labels):
+            return value(samples, f"iotrace_block_io_{name}_{what}", device=device.name, **labels)
+
+        for op, n, size, bound in ("read", 300, BLOCK, 8191), ("write", 40, 16 * BLOCK, 131071):
+            self.assertEqual(buckets("size_bytes", operation=op), {bound: n})
+            self.assertEqual(of("size_bytes", "sum", operation=op), n * size)
+            self.assertEqual(buckets("depth_requests", operation=op), {1: n})
+            self.assertEqual(buckets("distance_bytes", operation=op, direction="forward"), {0: n - 1})
+            self.assertEqual(of("gap_seconds", "count", operation=op), n - 1)
+        # 16 sectors back.
+        self.assertEqual(buckets("distance_bytes", other, operation="read", direction="backward"), {31 * 512: 49})
+        self.assertEqual(of("distance_bytes", "sum", other), 49 * 2 * BLOCK)
+        for name in values:
+            labels = {dict(labels)["le"] for (metric, labels), _ in samples.items()
+                      if metric == f"iotrace_block_io_{name}_bucket"}
+            self.assertEqual(sorted(map(float, labels - {"+Inf"})), bounds[name])
+
     def test_group_that_goes(self):
         """A group's counts stay for a while after its end, then they are dropped. (Writes, because it may also
         read its program.)"""
@@ -569,7 +616,7 @@ class TestHttp(LiveTest):
     def test_tools(self):
         """Prometheus' own programs accept the metrics."""
         promtool = shutil.which("promtool") or os.environ.get("PROMTOOL")
-        with LoopDisk() as disk, Export() as export:
+        with LoopDisk() as disk, Export("top", "breakdown", "stuck", "virtio", "size", "distance", "depth", "gap") as export:
             read(disk)
             export.scrape()  # by then it is drained
             text = export.get().body
