@@ -76,7 +76,10 @@ static uint64_t value_of(const struct picture *p)
 
 static void add_row(struct picture *p, uint64_t value)
 {
-	static const char *const labels[STACK_LABELS] = { "cgroup", "unit", "container", "user" };
+	static const char *const labels[] = {
+		[STACK_CGROUP] = "cgroup", [STACK_UNIT] = "unit", [STACK_CONTAINER] = "container",
+		[STACK_USER] = "user",	   [STACK_FILE] = "file", [STACK_DIR] = "dir",
+	};
 	uint32_t path[HEAD + 2 * (FRAMES_MOST + 1)], number;
 	const char *disk = csv_text(&p->csv, "disk"), *comm = csv_text(&p->csv, "comm");
 	struct stack_pair *pair = NULL;
@@ -89,6 +92,7 @@ static void add_row(struct picture *p, uint64_t value)
 	}
 	path[DISK] = add_name(p, disk, strlen(disk));
 	path[COMM] = add_name(p, comm, strlen(comm));
+	_Static_assert(ARRAY_SIZE(labels) == STACK_LABELS, "each has its column");
 	for (int i = 0; i < STACK_LABELS; i++) {
 		const char *label = csv_text(&p->csv, labels[i]);
 
