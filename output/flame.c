@@ -230,8 +230,10 @@ static int make_tree(struct tree *t, const struct stack_row *rows, const struct 
 	const struct node_key all = { 0, KIND_ALL, 0, 0, "all" };
 	int r = add_node(t, &all, &(struct amount){ 0 }) == INTERN_NONE ? -ENOMEM : 0;
 
-	if (!r)
-		r = pairs ? add_pairs(t, pairs, n) : add_rows(t, rows, n);
+	if (!r && pairs)
+		r = add_pairs(t, pairs, n);
+	if (!r && rows)
+		r = add_rows(t, rows, n);
 	if (!r)
 		r = sort_nodes(t);
 	if (!r)
