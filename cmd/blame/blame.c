@@ -468,11 +468,15 @@ static int add_early_unfinished(struct blame *b)
 	return r;
 }
 
-static uint64_t delay_of(struct blame *b)
+/* @now_ns: of this drain; they may be more often than each second. */
+static uint64_t delay_of(struct blame *b, uint64_t now_ns)
 {
 	uint64_t ns = 2 * b->hidden_ns;
 
-	b->hidden_ns -= b->hidden_ns / 8;
+	if (now_ns - b->forgot_ns >= NS_PER_SEC) {
+		b->hidden_ns -= b->hidden_ns / 8;
+		b->forgot_ns = now_ns;
+	}
 	return ns < DELAY_MIN_NS ? DELAY_MIN_NS : ns > BLAME_DELAY_MAX_NS ? BLAME_DELAY_MAX_NS : ns;
 }
 
@@ -520,7 +524,7 @@ static int drain(struct tool_run *t, int inactive, struct error *err)
 	const struct bpf_map *cgroups = inactive ? skel->maps.cgroups1 : skel->maps.cgroups0;
 	const int busy_fd = probe_program_fd(skel->obj, "rq_busy");
 	struct blame *b = t->ctx;
-	uint64_t until = t->swap_begin_ns - delay_of(b);
+	uint64_t until = t->swap_begin_ns - delay_of(b, t->swap_begin_ns);
 	struct run_fill fills[2];
 	int r, n;
 

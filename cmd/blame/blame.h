@@ -39,7 +39,8 @@ struct blame {
 	size_t n_extra;
 	struct known_owner *known; /* of BLK_OWNERS */
 	struct blame_rows rows;
-	uint64_t hidden_ns; /* the longest time until a request was visible, decreasing */
+	uint64_t hidden_ns; /* the longest time until a request was visible, decreasing ... */
+	uint64_t forgot_ns; /* ... once a second: since then */
 	uint64_t hold;	    /* the oldest request in flight of an unknown disk */
 	uint64_t lost_before, lost[2]; /* requests without a record: of this output, and the last */
 	bool ending;

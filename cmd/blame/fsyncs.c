@@ -9,6 +9,7 @@
 
 #include "cmd/engine/part.h"
 #include "core/base/array.h"
+#include "core/base/clock.h"
 
 /* ---- the recording ---- */
 
@@ -17,7 +18,8 @@ static uint64_t number(const struct csv *csv, const char *name)
 	return strtoull(csv_text(csv, name), NULL, 10);
 }
 
-/* CSV has the first character of "-bash" as "\x2d", so that no spreadsheet computes with it. */
+/* CSV has the first character of "-bash" as "\x2d", so that no spreadsheet computes with it.  Only
+ * such a character is meant: a name may begin with "\x41" itself. */
 static const char *kept(struct fsyncs *f, const char *name)
 {
 	const char *cell = csv_text(&f->csv, name);
@@ -26,7 +28,8 @@ static const char *kept(struct fsyncs *f, const char *name)
 	unsigned int first;
 	int len = 0;
 
-	if (sscanf(cell, "\\x%2x%n", &first, &len) == 1 &&
+	if (sscanf(cell, "\\x%2x%n", &first, &len) == 1 && len == 4 && first &&
+	    strchr("=+-@\t\r\n", (int)first) &&
 	    asprintf(&plain, "%c%s", (int)first, cell + len) < 0)
 		plain = NULL;
 	text = text_keep(&f->texts, plain ?: cell);
@@ -99,6 +102,20 @@ static int pass_error(const char *path, const struct part *part, struct error *e
 			 (int)strcspn(what, "\n"), *what ? what : "its replay was ended");
 }
 
+static uint64_t end_of(const struct fsync *call)
+{
+	uint64_t end;
+
+	return __builtin_add_overflow(call->time, call->total_ns, &end) ? UINT64_MAX : end;
+}
+
+static int by_end(const void *a, const void *b)
+{
+	const uint64_t x = end_of(a), y = end_of(b);
+
+	return (x > y) - (x < y);
+}
+
 int fsyncs_read(struct fsyncs *f, const struct blame_options *o, struct error *err)
 {
 	const char *args[] = { "--replay", o->fsync, "--csv", NULL, NULL, NULL, NULL, NULL };
@@ -125,6 +142,10 @@ int fsyncs_read(struct fsyncs *f, const struct blame_options *o, struct error *e
 			      text_shown(o->fsync).text);
 		error_hint(err, "record with `iotrace slow --fsync`, of this version");
 	}
+	if (!r)
+		part_report("--fsync", &part);
+	if (f->n)
+		qsort(f->list, f->n, sizeof(*f->list), by_end);
 	part_free(&part);
 	return r;
 }
@@ -203,36 +224,52 @@ static int add_waits(struct blame_rows *rows, const struct blame_options *o,
 	return r;
 }
 
-/* On each of its disks that has requests; *left_out: on none. */
+#define DISKS_MOST 32 /* below one file system */
+
+static bool was_done(const struct blame_disk *const *done, size_t n, const struct blame_disk *disk)
+{
+	for (size_t i = 0; i < n; i++)
+		if (done[i] == disk)
+			return true;
+	return false;
+}
+
+/* On each of its disks that has requests, once; *left_out: on none. */
 static int divide(struct blame_rows *rows, const struct blame_options *o, const struct fsync *call,
 		  uint64_t *left_out)
 {
+	const struct blame_disk *done[DISKS_MOST];
 	char disks[512], *at = disks, *name;
 	size_t n = 0;
 	int r = 0;
 
 	snprintf(disks, sizeof(disks), "%s", call->disks);
-	while (!r && (name = strsep(&at, ",")))
-		for (size_t i = 0; !r && i < rows->n_disks; i++)
-			if (strcmp(rows->disks[i]->name, name) == 0) {
+	while (!r && n < DISKS_MOST && (name = strsep(&at, ",")))
+		for (size_t i = 0; !r && i < rows->n_disks && n < DISKS_MOST; i++)
+			if (strcmp(rows->disks[i]->name, name) == 0 &&
+			    !was_done(done, n, rows->disks[i])) {
+				done[n++] = rows->disks[i];
 				r = add_waits(rows, o, rows->disks[i], call);
-				n++;
 			}
 	*left_out += !n;
 	return r;
 }
+
+#define GAP_NS (NS_PER_SEC / 10) /* between two intervals: nothing was recorded */
 
 int fsyncs_divide(struct fsyncs *f, struct blame_rows *rows, const struct blame_options *o,
 		  const struct interval *in)
 {
 	int r = 0;
 
-	if (!f->from_ns)
+	/* What was at the disk in a gap is not known. */
+	if (!f->from_ns || (in->start_ns > f->end_ns && in->start_ns - f->end_ns > GAP_NS))
 		f->from_ns = in->start_ns;
+	f->end_ns = in->end_ns;
 	for (; !r && f->next < f->n; f->next++) {
 		const struct fsync *call = &f->list[f->next];
 
-		if (call->time >= f->from_ns && call->time + call->total_ns > in->end_ns)
+		if (call->time >= f->from_ns && end_of(call) > in->end_ns)
 			break; /* later */
 		if (call->time < f->from_ns || !is_sound(call) ||
 		    rows->room.kept > 2UL * BLAME_KEPT_MAX)

@@ -27,6 +27,7 @@ struct fsyncs {
 	size_t n, bytes;
 	size_t next;	  /* those before it are divided, or left out */
 	uint64_t from_ns; /* the requests are known from here on; 0: none yet */
+	uint64_t end_ns;  /* of the last interval */
 	uint64_t left_out;
 	struct text_set texts;
 	char *heading; /* of `csv` */

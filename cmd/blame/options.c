@@ -84,6 +84,9 @@ int blame_options(int argc, char **argv, struct blame_options *o, struct error *
 		error_hint(err, "record both at the same time: `iotrace slow -m 0` and `iotrace "
 				"slow --fsync`");
 	}
+	if (!r && o->fsync && keys_have(o->by, KEY_USER))
+		r = error_set(err, STATUS_USAGE, -EINVAL,
+			      "--fsync is not by user: recordings of slow --fsync have none");
 	if (!r)
 		r = blame_check_held(o, err);
 	return r ? r : blk_check_options(&o->filters, &o->args, err);

@@ -141,8 +141,8 @@ int recorded_give(struct recorded *r, struct blame_rows *rows, struct recording_
 {
 	const struct loss left = { .key = "fsyncs",
 				   .text =
-				       "fsyncs in no row: beyond the time of the recorded I/Os, "
-				       "or on none of their disks",
+				       "fsyncs in no row: when no I/Os were recorded, on none of "
+				       "their disks, or without room",
 				   .count = fsyncs_left(&r->fsyncs) };
 	int code = left.count ? add_loss(r, &left) : 0;
 

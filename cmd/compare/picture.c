@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/base/array.h"
 #include "core/base/clock.h"
@@ -254,7 +255,16 @@ static int draw(struct picture *p, const struct compare_options *o, FILE *stream
 static int write_file(struct picture *p, const struct compare_options *o, struct error *err)
 {
 	struct outfile file = { NULL };
-	int r = outfile_open(&file, o->svg, 0666, err);
+	struct stat svg, source;
+	int r;
+
+	for (int i = 0; i < 2; i++)
+		if (!stat(o->svg, &svg) && !stat(o->sources[i].path, &source) &&
+		    svg.st_dev == source.st_dev && svg.st_ino == source.st_ino)
+			return error_set(err, STATUS_USAGE, -EINVAL,
+					 "--svg and %s are the same file: %s", i ? "B" : "A",
+					 o->svg);
+	r = outfile_open(&file, o->svg, 0666, err);
 
 	if (!r) {
 		r = draw(p, o, file.stream, err) ?: outfile_commit(&file, err);

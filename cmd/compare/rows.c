@@ -357,16 +357,6 @@ static int pass_error(const char *name, const char *errors, int status, struct e
 			 (int)strcspn(what, "\n"), what);
 }
 
-/* Losses and notes. */
-static void report_lines(const char *name, const char *lines)
-{
-	for (size_t len; *lines; lines += len + (lines[len] != 0)) {
-		len = strcspn(lines, "\n");
-		if (strncmp(lines, "iotrace: ", 9) == 0 && len > 9)
-			report_line("%s: %.*s", name, (int)len - 9, lines + 9);
-	}
-}
-
 /* @begin, @end: "" for all. */
 static int read_part(const char *path, const char *begin, const char *end, int side,
 		     const char *subcommand, const char *const *more, part_taker *take, void *ctx,
@@ -411,7 +401,7 @@ static int read_text(struct reading *r, const char *path, const char *begin, con
 			     largest + (r->of_stack ? 0 : 2), take_text, r, &part, err);
 
 	if (!code && !r->again)
-		report_lines(r->side ? "B" : "A", part.errors);
+		part_report(r->side ? "B" : "A", &part);
 	if (!code && r->no_memory)
 		code = error_no_memory(err);
 	part_free(&part);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cmd/cli/command.h"
+#include "cmd/cli/report.h"
 
 #define WORDS 24
 
@@ -123,6 +124,17 @@ int part_read(const char *subcommand, const char *const *args, part_taker *take,
 int part_run(const char *subcommand, const char *const *args, struct part *out, struct error *err)
 {
 	return part_read(subcommand, args, NULL, NULL, out, err);
+}
+
+void part_report(const char *name, const struct part *part)
+{
+	const char *lines = part->errors;
+
+	for (size_t len; *lines; lines += len + (lines[len] != 0)) {
+		len = strcspn(lines, "\n");
+		if (strncmp(lines, "iotrace: ", 9) == 0 && len > 9)
+			report_line("%s: %.*s", name, (int)len - 9, lines + 9);
+	}
 }
 
 void part_free(struct part *part)

@@ -28,6 +28,8 @@ int part_run(const char *subcommand, const char *const *args, struct part *out, 
 /* The same; standard output of any length is passed to @take bit by bit, and not kept. */
 int part_read(const char *subcommand, const char *const *args, part_taker *take, void *ctx,
 	      struct part *out, struct error *err);
+/* Prints the losses and notes of @part to standard error, behind "@name: ". */
+void part_report(const char *name, const struct part *part);
 void part_free(struct part *part);
 
 #endif

@@ -711,7 +711,8 @@ class TestFsync(BlameTest):
             result = self.divide()
             self.assertEqual((result.rows, result.losses), ([], {"fsyncs": 3}))
         for args in ("--fsync", calls, "0.1", "1"), ("--fsync", ios, "--replay", ios), \
-                ("--fsync", calls, "--replay", calls), ("--fsync", calls, "--held", "1", "1"):
+                ("--fsync", calls, "--replay", calls), ("--fsync", calls, "--held", "1", "1"), \
+                ("--fsync", calls, "--by", "user", "--replay", ios):
             with self.subTest(args=args):
                 self.assert_one_line(iotrace("blame", *args), 2, "fsync")
         self.assert_one_line(iotrace("blame", "--fsync", "/nowhere", "--replay", ios), 1, "--fsync /nowhere", "No such file")

@@ -435,6 +435,7 @@ class TestStacks(CompareTest):
                 ((of_bytes, plain), "A and B have other kinds of stacks: A both, B none (record both with the same of "
                                     "-K and -U, or --rows disk)"),
                 ((*svg, top, top), "--svg draws recordings of stack, and A and B are none"),
+                (("--svg", of_bytes, of_bytes, of_bytes), f"--svg and A are the same file: {of_bytes}"),
                 ((*svg, "--value", "time", of_bytes, of_bytes),
                  "A and B have not counted what --value says (recordings of stack --value ios or time have bytes, "
                  "ios and time)"),
