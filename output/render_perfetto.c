@@ -383,6 +383,22 @@ static int put_rows(struct sink *sink, struct trace *t, const struct render_inte
 	return r;
 }
 
+static int perfetto_end(struct renderer *r, struct error *err)
+{
+	struct sink sink = sink_of(r->stream);
+	struct trace *t = r->own;
+
+	(void)err;
+	if (!t)
+		return 0;
+	end_tracks(&sink, t, t->end_ns);
+	sink_puts(&sink, "],\"otherData\":{\"iotrace\":\"" IOTRACE_VERSION "\",\"origin\":\"");
+	put_seconds(&sink, t->origin_ns);
+	sink_puts(&sink, "\"}}\n");
+	free_trace(r);
+	return sink_flush(&sink);
+}
+
 static int perfetto_interval(struct renderer *r, const struct render_interval *in,
 			     struct error *err)
 {
@@ -398,24 +414,8 @@ static int perfetto_interval(struct renderer *r, const struct render_interval *i
 	if (!code)
 		code = sink_flush(&sink);
 	if (code)
-		free_trace(r);
+		perfetto_end(r, err); /* what there is can be read */
 	return code;
-}
-
-static int perfetto_end(struct renderer *r, struct error *err)
-{
-	struct sink sink = sink_of(r->stream);
-	struct trace *t = r->own;
-
-	(void)err;
-	if (!t)
-		return 0;
-	end_tracks(&sink, t, t->end_ns);
-	sink_puts(&sink, "],\"otherData\":{\"iotrace\":\"" IOTRACE_VERSION "\",\"origin\":\"");
-	put_seconds(&sink, t->origin_ns);
-	sink_puts(&sink, "\"}}\n");
-	free_trace(r);
-	return sink_flush(&sink);
 }
 
 const struct renderer_ops perfetto_renderer = {

@@ -81,6 +81,11 @@ static __always_inline void set_inode(struct bio_file *to, struct inode *inode)
 	to->magic = BPF_CORE_READ(inode, i_sb, s_magic);
 	to->dev = BPF_CORE_READ(inode, i_sb, s_dev);
 	to->kind = FILE_UNNAMED;
+	/* Each subvolume of btrfs has its own numbers, a snapshot the same generations, and which
+	 * subvolume it is only the module's types say.  The inode's address tells them apart; a
+	 * file has another if its inode leaves memory meanwhile. */
+	if (to->magic == BTRFS_SUPER_MAGIC)
+		to->generation ^= (u32)((u64)BPF_CORE_READ(inode, i_mapping) >> 3);
 }
 
 /* A name of @inode; NULL: no name is in memory. */

@@ -85,6 +85,8 @@ static __always_inline void on_completion(const struct completion *c, struct io_
 		return;
 	if (keyed_dev)
 		request.key.dev = inode_disk(inode);
+	if (by_file)
+		key_inode(&request.key.file, inode);
 	op--;
 	row_add(&request.key,
 		combined ? table_row(class_of_op(op), IO_ASYNC, LAYER_URING)

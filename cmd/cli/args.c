@@ -153,7 +153,7 @@ static int take_map_size(void *own, const char *arg, struct error *err)
 	}
 	return error_set(
 	    err, STATUS_USAGE, -EINVAL,
-	    "invalid --map-size '%s': rows=N, requests=N, entries=N, stacks=N, names=N, keys=N, owners=N or places=N",
+	    "invalid --map-size '%s': rows=N, requests=N, entries=N, stacks=N, names=N, keys=N, owners=N, files=N or places=N",
 	    text_shown(arg).text);
 }
 

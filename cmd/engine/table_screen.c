@@ -320,6 +320,12 @@ static void put_note(struct table_screen *s)
 	else
 		add_note(s, "%s%s", steps_text(&s->steps, text, sizeof(text)),
 			 s->steps.every_ns ? ", playing" : "");
+	/* What happened has room first: 80 columns do not suffice for all. */
+	if (last->said && !s->accumulated)
+		add_note(s, "%s", render_escape(last->said, text, sizeof(text)));
+	for (size_t i = 0; s->triggers && i < s->triggers->n; i++)
+		if (is_within(current(s), s->triggers->list[i].epoch_ns))
+			add_note(s, "  trigger %s", s->triggers->list[i].text);
 	if (s->spec->selected) {
 		s->spec->selected(s->ctx, text, sizeof(text));
 		add_note(s, "%s", text);
@@ -337,11 +343,6 @@ static void put_note(struct table_screen *s)
 		add_note(s, " since interval %zu", s->sum_first + 1);
 	if (s->frozen)
 		add_note(s, "  frozen");
-	if (last->said && !s->accumulated)
-		add_note(s, "%s", render_escape(last->said, text, sizeof(text)));
-	for (size_t i = 0; s->triggers && i < s->triggers->n; i++)
-		if (is_within(current(s), s->triggers->list[i].epoch_ns))
-			add_note(s, "  trigger %s", s->triggers->list[i].text);
 }
 
 static void put_filters(struct table_screen *s)

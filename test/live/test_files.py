@@ -446,6 +446,22 @@ class TestCalls(FilesTest):
                 self.assert_ended_well(result)
                 self.assertEqual({key: n for key, n in self.calls(result.rows).items() if key[0] != "-"}, want)
 
+    def test_subvolumes(self):
+        """A snapshot of btrfs has files with the same numbers and generations."""
+        with LoopDisk(512 * MIB) as disk, on_file_system(disk, "btrfs") as folder:
+            run("btrfs", "subvolume", "create", f"{folder}/a")
+            written(f"{folder}/a/file", 4)
+            run("btrfs", "subvolume", "snapshot", f"{folder}/a", f"{folder}/b")
+            want = {(f"{folder}/a/file", "write", "cached"): 10, (f"{folder}/b/file", "write", "cached"): 30}
+            with Tracer("breakdown", "--json", "--by", "file", "-d", disk.name, "600") as tracer:
+                for (path, _, _), count in want.items():
+                    with open(path, "r+b", buffering=0) as file:
+                        for _ in range(count):
+                            file.write(bytes(KIB4))
+                result = tracer.stop()
+            self.assert_ended_well(result)
+            self.assertEqual({key: n for key, n in self.calls(result.rows).items() if key[0] != "-"}, want)
+
     def test_overlay(self):
         """A file of an overlay has its path in the layer, in rows of calls and of requests; one that was just copied
         up may have the name that it was copied to first."""
