@@ -294,8 +294,9 @@ class TestTogether(FilesTest):
                         file.write(bytes(size))
                 sync_file_system(folder)
             results, delta = self.all_traced(disk, work, "top", "stack")
-        self.assert_files(self.files(results["top"]), paths)
-        self.assert_files(add_up(results["stack"].rows, "file", "write_bytes"), paths)
+        others = EXT4 | {"[no file's memory]"}  # copies of blocks that the journal makes
+        self.assert_files(self.files(results["top"]), paths, others)
+        self.assert_files(add_up(results["stack"].rows, "file", "write_bytes"), paths, others)
         self.assertEqual(sum(row["write_bytes"] for row in results["stack"].rows), delta["sectors_written"] * 512)
 
     def test_sectors(self):
@@ -608,7 +609,11 @@ class TestFileSystems(FilesTest):
                         os.fsync(file.fileno())
                 run("umount", folder)
                 run("mount", "-t", kind, disk.path, folder)
-            found = self.files(self.trace(disk, work, stays=False))
+            found = {}
+            for name, size in self.files(self.trace(disk, work, stays=False)).items():
+                # Mounted again, btrfs has another number: what is looked at after that is in no known folder.
+                name = re.sub(r"^0:\d+:/", f"{folder}/", name)
+                found[name] = found.get(name, 0) + size
         return paths, found, set(found) - set(paths) - {"-", *own}
 
     def test_unmounted(self):
