@@ -3,7 +3,7 @@
 # The sources of NAME are cmd/NAME/*.c, which define the options, NAME_args, and
 # tool_NAME, or without BPF programs NAME_main(): cmd/cli/command.h.
 iotrace_command(virtio    "virtio"        "what goes through each virtqueue")
-iotrace_command(top       "top"           "block I/O by process")
+iotrace_command(top       "top;top_file"  "block I/O by process")
 iotrace_command(breakdown "breakdown_blk;breakdown_calls;breakdown_value" "latency of each layer of the I/O stack")
 iotrace_command(stack     "stack"         "bytes by device, process and stack")
 iotrace_command(slow      "slow;slow_fsync" "I/Os that took long, with their files")
