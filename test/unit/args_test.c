@@ -484,11 +484,11 @@ static void test_map_size(void **state)
 	bad("--map-size rows=5x", -EINVAL, "invalid --map-size '5x': not a whole number");
 	bad("--map-size rows=", -EINVAL, "invalid --map-size '': not a whole number");
 	bad("--map-size rows", -EINVAL,
-	    "invalid --map-size 'rows': rows=N, requests=N, entries=N, stacks=N, names=N, keys=N, owners=N or places=N");
+	    "invalid --map-size 'rows': rows=N, requests=N, entries=N, stacks=N, names=N, keys=N, owners=N, files=N or places=N");
 	bad("--map-size cols=1", -EINVAL,
-	    "invalid --map-size 'cols=1': rows=N, requests=N, entries=N, stacks=N, names=N, keys=N, owners=N or places=N");
+	    "invalid --map-size 'cols=1': rows=N, requests=N, entries=N, stacks=N, names=N, keys=N, owners=N, files=N or places=N");
 	bad("--map-size 5", -EINVAL,
-	    "invalid --map-size '5': rows=N, requests=N, entries=N, stacks=N, names=N, keys=N, owners=N or places=N");
+	    "invalid --map-size '5': rows=N, requests=N, entries=N, stacks=N, names=N, keys=N, owners=N, files=N or places=N");
 }
 
 static void test_command(void **state)
