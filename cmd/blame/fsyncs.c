@@ -10,6 +10,7 @@
 #include "cmd/engine/part.h"
 #include "core/base/array.h"
 #include "core/base/clock.h"
+#include "core/naming/disks.h"
 
 /* ---- the recording ---- */
 
@@ -82,24 +83,13 @@ static size_t take_text(void *ctx, char *text)
 	return (size_t)(f->csv.next - text);
 }
 
-static bool has_column(const struct fsyncs *f, const char *name)
-{
-	for (size_t i = 0; i < f->csv.n; i++)
-		if (strcmp(f->csv.names[i], name) == 0)
-			return true;
-	return false;
-}
-
-/* What its replay said in the end. */
 static int pass_error(const char *path, const struct part *part, struct error *err)
 {
-	const char *what = part->errors, *last = strstr(what, "iotrace: ");
 	struct shown name = text_shown(path);
+	int len;
+	const char *what = part_error(part, &len);
 
-	for (; last; last = strstr(last, "iotrace: "))
-		what = last += strlen("iotrace: ");
-	return error_set(err, part->status, -EINVAL, "--fsync %s: %.*s", name.text,
-			 (int)strcspn(what, "\n"), *what ? what : "its replay was ended");
+	return error_set(err, part->status, -EINVAL, "--fsync %s: %.*s", name.text, len, what);
 }
 
 static uint64_t end_of(const struct fsync *call)
@@ -137,7 +127,7 @@ int fsyncs_read(struct fsyncs *f, const struct blame_options *o, struct error *e
 		r = pass_error(o->fsync, &part, err);
 	if (!r && (f->no_memory || part.cut))
 		r = error_no_memory(err);
-	if (!r && f->n && !has_column(f, "phases")) {
+	if (!r && f->n && !csv_has(&f->csv, "phases")) {
 		r = error_set(err, STATUS_USAGE, -EINVAL, "--fsync %s has no phases of fsyncs",
 			      text_shown(o->fsync).text);
 		error_hint(err, "record with `iotrace slow --fsync`, of this version");
@@ -224,8 +214,6 @@ static int add_waits(struct blame_rows *rows, const struct blame_options *o,
 	return r;
 }
 
-#define DISKS_MOST 32 /* below one file system */
-
 static bool was_done(const struct blame_disk *const *done, size_t n, const struct blame_disk *disk)
 {
 	for (size_t i = 0; i < n; i++)
@@ -238,14 +226,14 @@ static bool was_done(const struct blame_disk *const *done, size_t n, const struc
 static int divide(struct blame_rows *rows, const struct blame_options *o, const struct fsync *call,
 		  uint64_t *left_out)
 {
-	const struct blame_disk *done[DISKS_MOST];
+	const struct blame_disk *done[DISKS_BELOW];
 	char disks[512], *at = disks, *name;
 	size_t n = 0;
 	int r = 0;
 
 	snprintf(disks, sizeof(disks), "%s", call->disks);
-	while (!r && n < DISKS_MOST && (name = strsep(&at, ",")))
-		for (size_t i = 0; !r && i < rows->n_disks && n < DISKS_MOST; i++)
+	while (!r && n < DISKS_BELOW && (name = strsep(&at, ",")))
+		for (size_t i = 0; !r && i < rows->n_disks && n < DISKS_BELOW; i++)
 			if (strcmp(rows->disks[i]->name, name) == 0 &&
 			    !was_done(done, n, rows->disks[i])) {
 				done[n++] = rows->disks[i];

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "cmd/engine/show.h"
 #include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/isolation/outfile.h"
@@ -255,12 +255,10 @@ static int draw(struct picture *p, const struct compare_options *o, FILE *stream
 static int write_file(struct picture *p, const struct compare_options *o, struct error *err)
 {
 	struct outfile file = { NULL };
-	struct stat svg, source;
 	int r;
 
 	for (int i = 0; i < 2; i++)
-		if (!stat(o->svg, &svg) && !stat(o->sources[i].path, &source) &&
-		    svg.st_dev == source.st_dev && svg.st_ino == source.st_ino)
+		if (show_is_one_file(o->svg, o->sources[i].path))
 			return error_set(err, STATUS_USAGE, -EINVAL,
 					 "--svg and %s are the same file: %s", i ? "B" : "A",
 					 o->svg);

@@ -276,14 +276,6 @@ static void add_hist(struct reading *r)
 		add_slots(r, row, (r->n - 1) / times->per, csv_text(&r->csv, "slots"));
 }
 
-static bool has_column(const struct csv *csv, const char *name)
-{
-	for (size_t i = 0; i < csv->n; i++)
-		if (strcmp(csv->names[i], name) == 0)
-			return true;
-	return false;
-}
-
 unsigned int compare_columns(struct csv *csv, bool of_stack)
 {
 	static const char *const names[][2] = { { "user", "user_stack" },
@@ -297,9 +289,9 @@ unsigned int compare_columns(struct csv *csv, bool of_stack)
 				break;
 			}
 	return !of_stack ? 0
-			 : (has_column(csv, "read_bytes") ? COMPARE_OF_BYTES : 0U) |
-			       (has_column(csv, "read_ios") ? COMPARE_OF_IOS : 0U) |
-			       (has_column(csv, "read_wait_ns") ? COMPARE_OF_WAITS : 0U);
+			 : (csv_has(csv, "read_bytes") ? COMPARE_OF_BYTES : 0U) |
+			       (csv_has(csv, "read_ios") ? COMPARE_OF_IOS : 0U) |
+			       (csv_has(csv, "read_wait_ns") ? COMPARE_OF_WAITS : 0U);
 }
 
 static size_t take_heading(struct reading *r, const char *text)
@@ -315,12 +307,12 @@ static size_t take_heading(struct reading *r, const char *text)
 	}
 	csv_open(&r->csv, r->heading);
 	r->values = compare_columns(&r->csv, r->of_stack);
-	r->has_slots = has_column(&r->csv, "slots");
+	r->has_slots = csv_has(&r->csv, "slots");
 	r->keys = r->of_stack ? 1U << COMPARE_OP : 0;
 	for (int key = 0; key < COMPARE_KEYS; key++)
-		if (has_column(&r->csv, compare_keys[key]))
+		if (csv_has(&r->csv, compare_keys[key]))
 			r->keys |= 1U << key;
-	if (!has_column(&r->csv, "count"))
+	if (!csv_has(&r->csv, "count"))
 		r->keys &= ~(1U << COMPARE_IO); /* of top it is a number */
 	if (r->chosen) {
 		if (!(r->chosen & 1U << COMPARE_LAYER))
@@ -342,19 +334,15 @@ static size_t take_text(void *ctx, char *text)
 	return (size_t)(r->csv.next - text);
 }
 
-/* The last line of @errors, which notes may precede, without "iotrace: ": of @name, "A" or "B". */
-static int pass_error(const char *name, const char *errors, int status, struct error *err)
+/* Of @name, "A" or "B". */
+static int pass_error(const char *name, const struct part *part, struct error *err)
 {
-	const char *what = errors, *next = errors;
+	const bool usage = part->status == STATUS_USAGE;
+	int len;
+	const char *what = part_error(part, &len);
 
-	for (; *next; next += strcspn(next, "\n"), next += *next != 0)
-		if (strncmp(next, "iotrace: ", 9) == 0)
-			what = next + 9;
-	if (!*what)
-		what = "its replay was ended";
-	return error_set(err, status == STATUS_USAGE ? STATUS_USAGE : STATUS_FAILED,
-			 status == STATUS_USAGE ? -ENOENT : -EIO, "%s: %.*s", name,
-			 (int)strcspn(what, "\n"), what);
+	return error_set(err, usage ? STATUS_USAGE : STATUS_FAILED, usage ? -ENOENT : -EIO,
+			 "%s: %.*s", name, len, what);
 }
 
 /* @begin, @end: "" for all. */
@@ -378,7 +366,7 @@ static int read_part(const char *path, const char *begin, const char *end, int s
 		args[n++] = *more++;
 	code = part_read(subcommand, args, take, ctx, part, err);
 	if (!code && part->status)
-		code = pass_error(side ? "B" : "A", part->errors, part->status, err);
+		code = pass_error(side ? "B" : "A", part, err);
 	if (!code && part->cut)
 		code = error_no_memory(err);
 	return code;

@@ -68,6 +68,14 @@ bool csv_next(struct csv *csv)
 	return true;
 }
 
+bool csv_has(const struct csv *csv, const char *name)
+{
+	for (size_t i = 0; i < csv->n; i++)
+		if (strcmp(csv->names[i], name) == 0)
+			return true;
+	return false;
+}
+
 const char *csv_text(const struct csv *csv, const char *name)
 {
 	for (size_t i = 0; i < csv->n; i++)

@@ -22,6 +22,8 @@ bool csv_open(struct csv *csv, char *text);
 /* Reads the next line.  False: the end, or (csv->next) the beginning of a line without its end. */
 bool csv_next(struct csv *csv);
 
+bool csv_has(const struct csv *csv, const char *name);
+
 /* The cell of column @name; "": there is no such column. */
 const char *csv_text(const struct csv *csv, const char *name);
 double csv_number(const struct csv *csv, const char *name);

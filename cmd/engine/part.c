@@ -137,6 +137,19 @@ void part_report(const char *name, const struct part *part)
 	}
 }
 
+const char *part_error(const struct part *part, int *len)
+{
+	const char *what = part->errors, *next = part->errors;
+
+	for (; *next; next += strcspn(next, "\n"), next += *next != 0)
+		if (strncmp(next, "iotrace: ", 9) == 0)
+			what = next + 9;
+	if (!*what)
+		what = "its replay was ended";
+	*len = (int)strcspn(what, "\n");
+	return what;
+}
+
 void part_free(struct part *part)
 {
 	free(part->text);

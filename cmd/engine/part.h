@@ -30,6 +30,8 @@ int part_read(const char *subcommand, const char *const *args, part_taker *take,
 	      struct part *out, struct error *err);
 /* Prints the losses and notes of @part to standard error, behind "@name: ". */
 void part_report(const char *name, const struct part *part);
+/* The last message of @part, which notes may precede, without "iotrace: "; *len characters. */
+const char *part_error(const struct part *part, int *len);
 void part_free(struct part *part);
 
 #endif

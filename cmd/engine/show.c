@@ -93,7 +93,7 @@ static bool is_one_name(const char *a, const char *b)
 	       !stat(folder_a, &x) && !stat(folder_b, &y) && is_same(&x, &y);
 }
 
-static bool is_one_file(const char *a, const char *b)
+bool show_is_one_file(const char *a, const char *b)
 {
 	struct stat x, y;
 
@@ -135,7 +135,7 @@ static int check_apart(const struct show *show, struct error *err)
 
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = i + 1; files[i].path && k < n; k++)
-			if (files[k].path && is_one_file(files[i].path, files[k].path))
+			if (files[k].path && show_is_one_file(files[i].path, files[k].path))
 				return error_set(err, STATUS_USAGE, -EINVAL,
 						 "%s and %s are the same file: %s", files[i].option,
 						 files[k].option, text_shown(files[i].path).text);

@@ -153,6 +153,9 @@ void show_tables(struct show *show);
 int show_open(struct show *show, const struct meta_hook *hooks, size_t n, const char *const *notes,
 	      size_t n_notes, struct error *err);
 
+/* Are both the same file, by any name, also one that does not exist yet? */
+bool show_is_one_file(const char *a, const char *b);
+
 /* The first line; with -o it empties the file.  For run_emit, with a struct show. */
 int show_start(void *show, struct error *err);
 
