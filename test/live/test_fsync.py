@@ -309,8 +309,9 @@ class Waiting:
 
 
 @contextlib.contextmanager
-def held_up(options=None):
-    """A file system whose disk a server of our own holds up: yields the server, the disk and the directory."""
+def held_up(options="commit=600,noinit_itable"):
+    """A file system whose disk a server of our own holds up: yields the server, the disk and the directory. It
+    commits and reads nothing by itself meanwhile."""
     with iotest.Served("fuse") as server, NewLoopDisk(backing=server.path, direct_io=True) as disk:
         disk.queue("write_cache", "write back")
         with mounted(disk.path, "-b", "1024", "-J", "size=1", options=options) as directory, answered(server):
@@ -353,13 +354,14 @@ class TestWaits(FsyncTest):
 
     def test_open_handle(self):
         """A write that waits for a read of the bitmap of blocks has a handle open: a commit waits for it."""
-        with held_up("nodelalloc") as (server, disk, directory):
+        options = "nodelalloc,commit=600,noinit_itable"
+        with held_up(options) as (server, disk, directory):
             for name in "synced", "written":
                 open(f"{directory}/{name}", "wb").close()
             run("umount", directory)  # afterwards no bitmap is in memory
-            if subprocess.run(["mount", "-o", "nodelalloc,no_prefetch_block_bitmaps", disk.path, directory],
+            if subprocess.run(["mount", "-o", f"{options},no_prefetch_block_bitmaps", disk.path, directory],
                               check=False, stderr=subprocess.DEVNULL).returncode:
-                run("mount", "-o", "nodelalloc", disk.path, directory)
+                run("mount", "-o", options, disk.path, directory)
             os.chmod(f"{directory}/synced", 0o600)
             sync_file_system(directory)  # the first commit writes the journal's super block, too
             synced_, writer = Waiting(CHANGER, f"{directory}/synced"), Waiting(WRITER, f"{directory}/written")
