@@ -43,6 +43,8 @@ static const struct args_option options[] = {
 	  ARGS_SECONDS(before_ns) },
 	{ "after", 0, "TIME", "until TIME after a trigger (30s)", ARGS_OUTPUT,
 	  ARGS_SECONDS(after_ns) },
+	{ "sync", 0, NULL, "flush each interval to the disk: a machine that crashes loses the last one",
+	  ARGS_OUTPUT, ARGS_FLAG(sync) },
 	{ "interval", 0, "SECS", "one interval every SECS seconds (1)", ARGS_COUNTED,
 	  ARGS_SECONDS(interval_ns) },
 	{ 0 },

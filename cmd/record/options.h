@@ -12,6 +12,7 @@ struct record_options {
 	uint64_t size; /* of all segments, in bytes */
 	uint64_t keep_ns;
 	uint64_t interval_ns;
+	bool sync; /* flushes each interval to the disk */
 	struct collector_words collectors[RECORD_COLLECTORS]; /* none: the default ones */
 	size_t n_collectors;
 	struct triggers triggers;

@@ -194,6 +194,8 @@ static int run(struct record *r)
 	int code;
 
 	code = ring_open(r->o.dir, r->o.size, r->o.keep_ns, &r->ring, &err);
+	if (!code && r->o.sync)
+		ring_sync(r->ring);
 	if (!code)
 		code = open_collectors(r, &err);
 	if (!code)

@@ -51,6 +51,7 @@ struct ring {
 	const char *dir;
 	int dir_fd;
 	uint64_t size, keep_ns;
+	bool sync;
 	struct stream streams[RING_STREAMS];
 	size_t n_streams;
 	struct stream *detail; /* NULL: none */
@@ -114,6 +115,11 @@ int ring_open(const char *dir, uint64_t size, uint64_t keep_ns, struct ring **ou
 	pthread_cond_init(&ring->done, NULL);
 	ring->bytes = malloc(RING_MEMORY);
 	return ring->bytes ? open_dir(ring, err) : error_no_memory(err);
+}
+
+void ring_sync(struct ring *ring)
+{
+	ring->sync = true;
 }
 
 size_t ring_stream(struct ring *ring, const char *name)
@@ -302,7 +308,7 @@ static void begin_segment(struct ring *ring, struct stream *s, uint64_t epoch_ns
 		if (s->fd < 0 && errno != EEXIST)
 			break;
 	}
-	if (s->fd < 0)
+	if (s->fd < 0 || (ring->sync && fsync(ring->dir_fd)))
 		note_trouble(ring, s, -errno);
 }
 
@@ -480,6 +486,8 @@ static void *write_all(void *ctx)
 				begin_segment(ring, s, head.epoch_ns);
 			parts_of(ring, ring->taken + sizeof(head), head.size, part);
 			put_bytes(ring, s, part);
+			if (ring->sync && s->fd >= 0 && fdatasync(s->fd))
+				note_trouble(ring, s, -errno);
 		}
 		pthread_mutex_lock(&ring->lock);
 		ring->taken += sizeof(head) + head.size;

@@ -35,6 +35,9 @@ struct ring;
 int ring_open(const char *dir, uint64_t size, uint64_t keep_ns, struct ring **out,
 	      struct error *err);
 
+/* Before ring_start(): flushes all bytes to the disk as soon as they are written. */
+void ring_sync(struct ring *ring);
+
 /* A stream, to which @name belongs: its number, less than RING_STREAMS. */
 size_t ring_stream(struct ring *ring, const char *name);
 

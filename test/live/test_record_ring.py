@@ -336,6 +336,28 @@ class TestRoom(RingTest):
         return len([row for row in self.replay(subcommand="slow").rows if row["disk"] == disk.name])
 
 
+class TestSync(RingTest):
+    """--sync: what flush commands the disk of the recordings gets."""
+
+    def flushes(self, *options):
+        """During some intervals, and how many intervals there were."""
+        with LoopDisk(64 * MIB) as disk:
+            disk.queue("write_cache", "write back")
+            with mounted(disk.path, options="commit=600") as folder:
+                with self.record(*options, "top", "slow", folder=os.path.join(folder, "ring")), Delta(disk.name) as delta:
+                    self.pause(8)
+                    return delta.stop()["flushes"], len(self.replay(path=os.path.join(folder, "ring")).intervals)
+
+    def test_flushes(self):
+        """At least one for each interval; without the option none but for the new files' blocks."""
+        flushes, intervals = self.flushes("--sync")
+        self.assertGreaterEqual(intervals, 4)
+        self.assertGreaterEqual(flushes, intervals - 1)  # the last one may be under way
+        flushes, intervals = self.flushes()
+        self.assertGreaterEqual(intervals, 4)
+        self.assertLess(flushes, intervals)
+
+
 class TestHungDisk(RingTest):
     def test_frozen(self):
         """While its disk does not answer nothing is lost, as long as memory has room."""

@@ -44,13 +44,13 @@ def wanted_modules():
     return wanted
 
 
-def key(record, busybox, config):
+def key(record, busybox, configs):
     """Names all that an image is made from; another key means another image."""
     digest = hashlib.sha256()
     for package in record["packages"]:
         digest.update(package["sha256"].encode())
     for name in ("modules.txt", "guest/init", "image.py", "kernel_file.py",
-                 *(["source.py", config] if config else [])):
+                 *(["source.py", *configs] if configs else [])):
         with open(f"{HERE}/{name}", "rb") as file:
             digest.update(file.read())
     with open(busybox, "rb") as file:
@@ -183,8 +183,8 @@ def _make_initrd(image, order, busybox):
 def _build(debs, image, kernel, busybox):
     with tempfile.TemporaryDirectory(dir=os.path.dirname(image), prefix=".unpacked-") as folder:
         _unpack(debs, folder)
-        if kernel.config:
-            source.build(folder, kernel.config)
+        if kernel.configs:
+            source.build(folder, kernel.configs)
         release, modules = _release_folder(folder)
         kernels = [path for path in (f"{folder}/boot/vmlinuz-{release}", f"{modules}/vmlinuz")
                    if os.path.exists(path)]
@@ -201,7 +201,7 @@ def _build(debs, image, kernel, busybox):
         _write(f"{image}/release", release.encode())
         os.mkdir(f"{image}/modules")
         order = _copy_modules(_Tree(modules), wanted_modules(), image)
-        if not order and not kernel.config:
+        if not order and not kernel.configs:
             raise CannotBuild(f"none of the modules to boot with is there in {release}")
         for name in INDEXES:
             if os.path.exists(f"{modules}/{name}"):
@@ -225,7 +225,7 @@ def _index(image, release):
 
 
 def prepare(kernel, record, cache, busybox):
-    """The folder of the kernel's image, made if it is not there. kernel: has .name, .arch and .config;
+    """The folder of the kernel's image, made if it is not there. kernel: has .name, .arch and .configs;
     busybox: a static one for it.
 
     Others of that kernel are removed once they have not been used for a week:
@@ -233,7 +233,7 @@ def prepare(kernel, record, cache, busybox):
     """
     folder = f"{cache}/images"
     name = kernel.name
-    image = f"{folder}/{name}-{key(record, busybox, kernel.config)}"
+    image = f"{folder}/{name}-{key(record, busybox, kernel.configs)}"
     if os.path.exists(f"{image}/initrd"):
         os.utime(image)
         return image

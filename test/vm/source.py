@@ -2,6 +2,7 @@
 """A kernel that is built here: from Debian's package of its sources, with a configuration of the lab's own."""
 import glob
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -43,9 +44,19 @@ def untrue(wanted, made):
     return false
 
 
-def build(folder, config):
+def combined(texts):
+    """One configuration: of two lines about an option the later one counts."""
+    lines = {}
+    for line in filter(None, "\n".join(texts).splitlines()):
+        option = re.match(r"(?:# )?(CONFIG_\w+)(?:=| is not set$)", line)
+        if option:
+            lines[option[1]] = line
+    return "".join(f"{line}\n" for line in lines.values())
+
+
+def build(folder, configs):
     """In FOLDER, where the packages are unpacked: makes what the package of a kernel has, boot/vmlinuz-RELEASE
-    and lib/modules/RELEASE, which has no modules. config: a file of this folder."""
+    and lib/modules/RELEASE, which has no modules. configs: files of this folder."""
     archives = glob.glob(f"{folder}/{ARCHIVE}")
     if len(archives) != 1:
         raise CannotMake(f"not one {ARCHIVE} in these packages")
@@ -53,11 +64,12 @@ def build(folder, config):
     os.mkdir(tree)
     _run(tree, "tar", "-x", "--strip-components=1", "-f", archives[0])
     os.unlink(archives[0])
-    _make(tree, f"KCONFIG_ALLCONFIG={HERE}/{config}", "allnoconfig")
-    with open(f"{HERE}/{config}", encoding="ascii") as wanted, open(f"{tree}/.config", encoding="ascii") as made:
-        false = untrue(wanted.read(), made.read())
+    wanted = combined(pathlib.Path(HERE, config).read_text(encoding="ascii") for config in configs)
+    pathlib.Path(tree, "wanted.config").write_text(wanted, encoding="ascii")
+    _make(tree, "KCONFIG_ALLCONFIG=wanted.config", "allnoconfig")
+    false = untrue(wanted, pathlib.Path(tree, ".config").read_text(encoding="ascii"))
     if false:
-        raise CannotMake(f'{config}: these lines do not hold: {", ".join(false)}')
+        raise CannotMake(f'{", ".join(configs)}: these lines do not hold: {", ".join(false)}')
     # An image is made again after each change of the lab's scripts: then ccache has all.
     _make(tree, "bzImage")
     release = _make(tree, "kernelrelease").strip()

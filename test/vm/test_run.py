@@ -77,8 +77,8 @@ class TestRun(unittest.TestCase):
         self.assertEqual(kernel.boot, "")
         kernel = run.Kernel("9-x sid linux-image-9.*-amd64 boot=lockdown=integrity,preempt=none")
         self.assertEqual(kernel.boot, "lockdown=integrity preempt=none")
-        self.assertIsNone(kernel.config)
-        self.assertEqual(run.Kernel("9-x sid linux-source-9 config=a.config").config, "a.config")
+        self.assertEqual(kernel.configs, [])
+        self.assertEqual(run.Kernel("9-x sid linux-source-9 config=a.config,b.config").configs, ["a.config", "b.config"])
         for bad in ("share=nfs", "turn=never", "colour=red"):
             with self.assertRaisesRegex(run.CannotRun, "9: bad setting"):
                 run.Kernel(f"9 sid linux-image-9.*-amd64 {bad}")
@@ -294,10 +294,15 @@ class TestSource(unittest.TestCase):
         self.assertEqual(untrue(wanted, "CONFIG_A=m\n# CONFIG_B is not set\nCONFIG_C=\"c\"\n"),
                          ["# CONFIG_A is not set", "CONFIG_B=y"])
 
+    def test_combined(self):
+        """Of two lines about an option the later one counts; its place does not matter."""
+        self.assertEqual(run.image.source.combined(["# words\n# CONFIG_A is not set\nCONFIG_B=y\n", "CONFIG_A=y\n\n"]),
+                         "CONFIG_A=y\nCONFIG_B=y\n")
+
     def test_no_sources(self):
         with tempfile.TemporaryDirectory() as folder, \
                 self.assertRaisesRegex(run.image.source.CannotMake, "in these packages"):
-            run.image.source.build(folder, "small.config")
+            run.image.source.build(folder, ["small.config"])
 
 
 vt = run.verifier_table

@@ -14,7 +14,8 @@ OUT = "/out"
 KEPT = "/run/kept"
 RING = f"{KEPT}/ring"
 KIB4 = 4096
-BOOTS = 3
+BOOTS = 4
+SYNC = 2  # the boot that records with --sync
 
 
 def disk_of(serial):
@@ -54,8 +55,8 @@ def main():
     def counted():
         return sum(row["io"] for row in replayed().rows if (row["disk"], row["comm"]) == (disk, "load"))
 
-    def record():
-        return iotest.Tracer("record", "--dir", RING, "--interval", 1, f"top -x --by comm,disk -d {disk}",
+    def record(*options):
+        return iotest.Tracer("record", "--dir", RING, "--interval", 1, *options, f"top -x --by comm,disk -d {disk}",
                              f"slow -m 0 -d {disk}")
 
     def batch(count):
@@ -89,17 +90,19 @@ def main():
         write_json(f"boot-{boot}.json", done)
         iotest.run("umount", KEPT)
         return
-    record()  # it never ends
+    record(*(["--sync"] if boot == SYNC else []))  # it never ends
     total = before + 300 + boot
-    if boot:  # the other time nothing is written back but by the kernel itself
+    if boot == 1:  # the other times nothing is written back but by the kernel itself, or for --sync
         done["synced"].append(batch(200))
         total += 200
         until_replayed(total)
         os.sync()
     for count in range(20, 26):
-        done["unsynced"].append(batch(count))
+        done["synced" if boot == SYNC else "unsynced"].append(batch(count))
         total += count
         until_replayed(total)
+    if boot == SYNC:
+        time.sleep(iotest.patience(1))  # for the flush of the last interval
     write_json(f"boot-{boot}.json", done)
     with open("/proc/sysrq-trigger", "w", encoding="ascii") as file:
         file.write("b")
