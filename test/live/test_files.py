@@ -20,6 +20,7 @@ from test_who import Cgroup
 from tmux import OnScreen
 
 KIB4 = 4096
+MADV_PAGEOUT = 21  # since Linux 5.4
 JOURNAL, METADATA, OTHER = "[ext4 journal]", "[ext4 metadata]", "(other)"
 EXT4 = {JOURNAL, METADATA, "-"}
 
@@ -223,6 +224,29 @@ class TestFiles(FilesTest):
                 os.close(fd)
             result = self.trace(disk, work)
         self.assertEqual(self.files(result), {"[block device]": 4 * KIB4})
+
+    def test_swap(self):
+        """Memory that is written out, and read again: each page once, all of it [swap]."""
+        pages = 300
+        with LoopDisk(64 * MIB) as disk:
+            run("mkswap", disk.path)
+            run("swapon", disk.path)
+            try:
+                with mmap.mmap(-1, pages * KIB4, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+                    contents = os.urandom(pages * KIB4)
+                    memory[:] = contents
+
+                    def work():
+                        memory.madvise(MADV_PAGEOUT)  # writes them
+                        settled(disk.name)
+                        self.assertEqual(memory[:], contents)  # they were still in memory
+                        memory.madvise(MADV_PAGEOUT)  # no longer: they are written
+                        self.assertEqual(memory[:], contents)
+                    result = self.trace(disk, work)
+            finally:
+                run("swapoff", disk.path)
+        for op in "write", "read":
+            self.assertEqual(self.files(result, op), {"[swap]": pages * KIB4})
 
     def test_bios(self):
         """--bio: a file on device-mapper is known at the upper device, whose bios are counted."""
