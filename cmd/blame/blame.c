@@ -766,18 +766,12 @@ static size_t columns_by(void *ctx, size_t i, struct column columns[TABLE_SCREEN
 {
 	static const char *const of_culprits[] = { "disk",    "culprit",   "kind",
 						   "time_ns", "behind_ns", "beside_ns" };
-	size_t n = 0;
 
 	(void)ctx;
-	for (size_t c = 0; i < 2 && c < blame_schema.n; c++) {
-		bool shown = i == 0;
-
-		for (size_t k = 0; k < ARRAY_SIZE(of_culprits); k++)
-			shown |= strcmp(blame_schema.columns[c].key, of_culprits[k]) == 0;
-		if (shown)
-			columns[n++] = blame_schema.columns[c];
-	}
-	return n;
+	if (i > 1)
+		return 0;
+	return table_screen_pick(&blame_schema, of_culprits, i ? ARRAY_SIZE(of_culprits) : 0, i,
+				 columns);
 }
 
 /* The sums of victims only where there are victims. */

@@ -97,6 +97,27 @@ static void make_tree_columns(struct table_screen *s)
 	s->schema.n = n;
 }
 
+size_t table_screen_pick(const struct schema *all, const char *const *keys, size_t n_keys,
+			 bool with, struct column columns[TABLE_SCREEN_COLUMNS])
+{
+	size_t n = 0, key;
+
+	for (size_t i = 0; i < all->n; i++) {
+		for (key = 0; key < n_keys && strcmp(keys[key], all->columns[i].key) != 0; key++)
+			;
+		if ((key < n_keys) == with)
+			columns[n++] = all->columns[i];
+	}
+	return n;
+}
+
+static size_t grouping(const struct table_screen *s, size_t i, struct column *columns)
+{
+	if (s->spec->by)
+		return s->spec->by(s->ctx, i, columns);
+	return i ? 0 : table_screen_pick(s->kind.all, NULL, 0, false, columns);
+}
+
 /* The columns of the selected grouping. */
 static void make_columns(struct table_screen *s)
 {
@@ -104,7 +125,7 @@ static void make_columns(struct table_screen *s)
 
 	s->schema.columns = s->columns;
 	s->schema.row_size = all->row_size;
-	s->schema.n = s->spec->by(s->ctx, s->by, s->columns);
+	s->schema.n = grouping(s, s->by, s->columns);
 	if (s->tree)
 		make_tree_columns(s);
 }
@@ -116,13 +137,18 @@ static bool has_tree(const struct table_screen *s)
 	struct schema schema = { columns, 0, 0 };
 
 	for (size_t i = 0; s->spec->tree; i++) {
-		schema.n = s->spec->by(s->ctx, i, columns);
+		schema.n = grouping(s, i, columns);
 		if (!schema.n)
 			break;
 		if (schema_column(&schema, s->spec->tree))
 			return true;
 	}
 	return false;
+}
+
+static const char *initial_order(const struct table_screen *s)
+{
+	return s->spec->order_of ? s->spec->order_of(s->ctx) : s->spec->order;
 }
 
 static bool is_sortable(const struct column *column)
@@ -160,7 +186,7 @@ static void next_by(struct table_screen *s)
 
 	if (s->tree)
 		s->tree = false;
-	else if (s->spec->by(s->ctx, ++s->by, columns) == 0)
+	else if (grouping(s, ++s->by, columns) == 0)
 		s->by = 0;
 }
 
@@ -381,7 +407,7 @@ static void put_labels(struct table_screen *s)
 		{ { '@', 0, "Time" }, !s->live },
 		{ { ']', 0, "Trigger" }, s->triggers && s->triggers->n },
 		{ { ' ', 0, s->steps.every_ns ? "Pause" : "Play" }, !s->live },
-		{ { 'b', 0, "By" }, s->spec->by(s->ctx, 1, columns) > 0 },
+		{ { 'b', 0, "By" }, grouping(s, 1, columns) > 0 },
 		{ { 'a', 0, s->accumulated ? "Interval" : "Totals" }, true },
 		{ { 'Z', 0, s->frozen ? "Go on" : "Freeze" }, s->live },
 		{ { '\r', 0, "Details" }, true },
@@ -529,8 +555,8 @@ static int snapshot_add(const struct table_screen *s, struct snapshot *sum,
 	for (size_t i = 0; s->spec->begin_interval && i < sum->rows.n; i++)
 		s->spec->begin_interval(pivot_row(&sum->rows, i));
 	/* The largest rows stay, whatever the sort key. */
-	if (!largest && s->spec->order)
-		largest = s->spec->order(s->ctx);
+	if (!largest)
+		largest = initial_order(s);
 	r = pivot_add(&sum->rows, &from->rows, largest ?: "", s->spec->most);
 	if (r)
 		return r;
@@ -770,7 +796,7 @@ void table_screen_set(struct table_screen *s, bool live, uint64_t interval_ns)
 {
 	if (!live)
 		steps_catch_signals();
-	s->order = s->spec->order ? s->spec->order(s->ctx) : NULL;
+	s->order = initial_order(s);
 	s->live = live;
 	s->interval_ns = live ? interval_ns : NS_PER_SEC;
 }

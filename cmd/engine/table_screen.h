@@ -17,8 +17,9 @@ struct table_screen_spec {
 	struct pivot_kind kind;
 	/* All columns, instead of kind.all; NULL: kind.all. */
 	const struct schema *(*all)(void);
-	/* Key of the initial sort column; NULL: rows are not sorted. */
-	const char *(*order)(void *ctx);
+	/* Key of the initial sort column, or how to find it; both NULL: rows are not sorted. */
+	const char *order;
+	const char *(*order_of)(void *ctx);
 	const char *none;    /* displayed if there are no rows: "no I/O" */
 	const char *instead; /* the option that prints text, for errors: "-C" */
 	const char *text;    /* name of the text next to the rows: "loadavg"; NULL: not displayed */
@@ -30,7 +31,7 @@ struct table_screen_spec {
 	void (*selected)(void *ctx, char *text, size_t size);
 	const char *tree; /* key of a column of paths, for the key t; NULL: none */
 	size_t most;	  /* limit of rows in the sum since the start */
-	/* Key of the column whose largest rows stay in that sum; NULL: the key of order(). */
+	/* Key of the column whose largest rows stay in that sum; NULL: the initial sort column. */
 	const char *largest;
 	/* Each interval's rows are displayed with the rows of the intervals before. */
 	bool accumulates;
@@ -41,7 +42,7 @@ struct table_screen_spec {
 	 * as their shares.  Returns the row to be shown below them; NULL: none. */
 	const void *(*made)(void *ctx, struct pivot_rows *rows, bool tree);
 	/* Fills @columns with the columns of grouping @i; 0 is the initial one.  Returns how many;
-	 * 0: no such grouping. */
+	 * 0: no such grouping.  NULL: all columns, and no other grouping. */
 	size_t (*by)(void *ctx, size_t i, struct column columns[TABLE_SCREEN_COLUMNS]);
 	/* @row has been copied: updates columns that repeat others.  NULL: none do. */
 	void (*settle)(void *ctx, void *row);
@@ -59,6 +60,11 @@ struct table_screen_spec {
 	/* Is @row displayed with the columns @shown?  NULL: every row. */
 	bool (*is_shown)(const void *row, const struct schema *shown);
 };
+
+/* Fills @columns with those columns of @all whose key is among @keys (@with), or is not.  Returns
+ * how many. */
+size_t table_screen_pick(const struct schema *all, const char *const *keys, size_t n_keys,
+			 bool with, struct column columns[TABLE_SCREEN_COLUMNS]);
 
 struct table_screen;
 struct bpf_object;

@@ -99,12 +99,6 @@ static size_t columns_by(void *ctx, size_t i, struct column to[TABLE_SCREEN_COLU
 	return n;
 }
 
-static const char *order(void *ctx)
-{
-	(void)ctx;
-	return "delta";
-}
-
 /* ---- rows ---- */
 
 /* The event that event @i is a part of, if it is shown; else -1. */
@@ -269,7 +263,7 @@ const struct table_screen_spec kvm_screen = {
 	.largest = "total", /* the growth is 0 where an interval begins */
 	.accumulates = true,
 	.graphs = { "delta" },
-	.order = order,
+	.order = "delta",
 	.by = columns_by,
 	.begin_interval = begin_interval,
 	.made = made,

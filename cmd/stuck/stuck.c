@@ -308,6 +308,7 @@ static const struct table_screen_spec screen = {
 	.none = "nothing is stuck",
 	.instead = "text, without --screen",
 	.most = 16384,
+	.order = "age_ns",
 };
 
 static const struct tool_view view = {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cmd/virtio/screen.h"
 
-#include <string.h>
-
 #include "cmd/virtio/rows.h"
 #include "core/base/array.h"
 
@@ -12,16 +10,11 @@ static size_t columns_by(void *ctx, size_t i, struct column columns[TABLE_SCREEN
 	static const char *const left_out[][2] = { { "", "" }, { "vq", "" }, { "vq", "device" } };
 	struct column all[VIRTIO_COLUMNS];
 	struct schema schema;
-	size_t n = 0;
 
 	if (i >= ARRAY_SIZE(left_out))
 		return 0;
 	virtio_schema(ctx, all, &schema);
-	for (size_t c = 0; c < schema.n; c++)
-		if (strcmp(all[c].key, left_out[i][0]) != 0 &&
-		    strcmp(all[c].key, left_out[i][1]) != 0)
-			columns[n++] = all[c];
-	return n;
+	return table_screen_pick(&schema, left_out[i], ARRAY_SIZE(left_out[i]), false, columns);
 }
 
 static const struct schema *all_columns(void)
@@ -34,18 +27,12 @@ static const struct schema *all_columns(void)
 	return &all;
 }
 
-static const char *order(void *ctx)
-{
-	(void)ctx;
-	return "out_bytes";
-}
-
 const struct table_screen_spec virtio_screen = {
 	.all = all_columns,
 	.none = "no virtqueue was used",
 	.instead = "text, without --screen",
 	.most = 4096,
 	.graphs = { "in_bytes", "out_bytes" },
-	.order = order,
+	.order = "out_bytes",
 	.by = columns_by,
 };

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""--screen: slow and virtio on a terminal show what their other outputs have."""
+"""--screen: subcommands on a terminal show what their other outputs have."""
 import collections
 import json
 import os
@@ -109,6 +109,50 @@ class TestVirtio(OnScreen):
                 self.assertRegex(text, "(?m)^ +" + " +".join([*map(re.escape, name), *figures]) + "$")
             screen.keys("b")
         self.ends(screen, "q")
+
+
+class TestStuck(OnScreen):
+    SUBCOMMAND = "stuck"
+
+    def test_replay(self):
+        """What has waited longest is first; each row of each interval is there."""
+        path = os.path.join(RECORDINGS, "stuck.rec")
+        screen = self.screen("--replay", path, "--screen", columns=120, rows=60)
+        for i, rows in enumerate(intervals("stuck", path)):
+            self.assertGreater(len(rows), 1)
+            text = screen.wait(rf"interval {i + 1} of {i + 1}\b")
+            shown = re.findall(r"(?m)^ (loop\d+) +(\S+) +(\d+\.\d\d) ", text)
+            self.assertEqual(sorted(shown), sorted((row["disk"], row["where"] or "-", f"{row['age_ns'] / 1e9:.2f}")
+                                                   for row in rows))
+            ages = [float(age) for _, _, age in shown]
+            self.assertEqual(ages, sorted(ages, reverse=True))
+            screen.keys("j")
+        self.ends(screen, "q")
+
+
+class TestAll(OnScreen):
+    """Each recording of a subcommand with a screen: every key does something, or nothing."""
+
+    SCREEN = {"top": (), "kvm": (), **{name: ("--screen",) for name in ("blame", "slow", "stuck", "uring", "virtio")}}
+    KEYS = ("Down", "Enter", "Escape", "b", "b", "b", "b", "t", "<", ">", ">", "a", "h", "Escape", "j", "k", "F", "End", "Home")
+
+    def test_keys(self):
+        tried = set()
+        for name in sorted(os.listdir(RECORDINGS)):
+            subcommand = re.split(r"[-.]", name)[0]
+            if not name.endswith(".rec") or name in ("blame-held.rec", "slow-fsync.rec") or subcommand not in self.SCREEN:
+                continue
+            with self.subTest(name):
+                self.SUBCOMMAND = subcommand
+                screen = self.screen("--replay", os.path.join(RECORDINGS, name), *self.SCREEN[subcommand], columns=140)
+                screen.wait(r"interval 1 of 1\b")
+                for key in self.KEYS:
+                    screen.keys(key)
+                screen.wait("F10Quit")
+                screen.keys("q")
+                self.assertEqual(screen.ended(), 0, screen.errors())
+                tried.add(subcommand)
+        self.assertEqual(tried, set(self.SCREEN))
 
 
 class TestMidnight(OnScreen):

@@ -167,7 +167,7 @@ static void selected(void *ctx, char *text, size_t size)
 static const struct table_screen_spec spec = {
 	.selected = selected,
 	.kind = { .all = &schema, .fold = fold },
-	.order = order,
+	.order_of = order,
 	.by = by,
 	.begin_interval = begin_interval,
 	.most = 4,
