@@ -12,7 +12,7 @@ static const struct args_option options[] = {
 	{ "by", BLAME_KEY_BY, "KEY[,KEY]",
 	  "who waits for whom: process (default), comm (processes of one name), cgroup, unit "
 	  "(systemd), container, user, file, dir (its directory; dir:DEPTH) or disk, or several",
-	  ARGS_SHOWN, ARGS_TAKEN(keys_parse_files), .at = ARGS_AT(by_keys, by),
+	  ARGS_SHOWN, ARGS_TAKEN(keys_parse), .at = ARGS_AT(by_keys, by),
 	  .words = "disk|process|comm|cgroup|unit|container|user|file|dir", .flags = ARGS_REPLAY },
 	{ "disk", 'd', "DISK", "only disk DISK, or several: sda,sdb", ARGS_COUNTED,
 	  ARGS_TAKEN(blk_take_disk), .at = ARGS_AT(struct blk_filters, filters),

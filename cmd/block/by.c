@@ -49,8 +49,7 @@ static const struct {
 	{ "folder", KEY_DIR },
 };
 
-/* @n: how many keys there are. */
-static int unknown_key(const char *name, size_t len, int n, struct error *err)
+static int unknown_key(const char *name, size_t len, struct error *err)
 {
 	char wanted[64];
 	struct text_close close = { .wanted = wanted };
@@ -58,18 +57,18 @@ static int unknown_key(const char *name, size_t len, int n, struct error *err)
 
 	snprintf(wanted, sizeof(wanted), "%.*s", (int)len, name);
 	error_set(err, STATUS_USAGE, -EINVAL, "unknown key in --by '%s'", text_shown(wanted).text);
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < BY_KEYS; i++)
 		text_close_add(&close, names[i]);
 	if (close.names[0][0])
 		meant = close.names[0];
 	for (size_t i = 0; i < ARRAY_SIZE(called); i++)
-		if (strcmp(wanted, called[i].theirs) == 0 && (int)called[i].ours < n)
+		if (strcmp(wanted, called[i].theirs) == 0)
 			meant = names[called[i].ours];
 	if (meant)
 		error_hint(err, "did you mean %s?", meant);
 	else
-		error_hint(err, "keys: disk, process, comm, cgroup, unit, container, user%s",
-			   n == BY_KEYS ? ", file, dir[:DEPTH]" : "");
+		error_hint(err, "keys: disk, process, comm, cgroup, unit, container, user, file, "
+				"dir[:DEPTH]");
 	return -EINVAL;
 }
 
@@ -86,8 +85,8 @@ static int parse_depth(const char *text, size_t len, by_keys *key, struct error 
 	return r;
 }
 
-/* One key, @len bytes; of the first @n keys. */
-static int parse_key(const char *text, size_t len, int n, by_keys *to, struct error *err)
+/* One key, @len bytes. */
+static int parse_key(const char *text, size_t len, by_keys *to, struct error *err)
 {
 	size_t name = len;
 	int key;
@@ -96,16 +95,14 @@ static int parse_key(const char *text, size_t len, int n, by_keys *to, struct er
 		name = 3;
 	key = find_key(text, name);
 	if (key < 0)
-		return unknown_key(text, len, n, err);
-	if (key >= n)
-		return error_set(err, STATUS_USAGE, -EINVAL, "--by %s is not available here",
-				 names[key]);
+		return unknown_key(text, len, err);
 	*to = (by_keys)key + 1;
 	return name < len ? parse_depth(text + name, len - name, to, err) : 0;
 }
 
-static int parse(by_keys *keys, const char *arg, int n_keys, struct error *err)
+int keys_parse(void *to, const char *arg, struct error *err)
 {
+	by_keys *keys = to;
 	unsigned int n = 0;
 	by_keys key = 0;
 	size_t len;
@@ -114,7 +111,7 @@ static int parse(by_keys *keys, const char *arg, int n_keys, struct error *err)
 	*keys = 0;
 	for (const char *at = arg;; at += len + 1) {
 		len = strcspn(at, ",");
-		r = parse_key(at, len, n_keys, &key, err);
+		r = parse_key(at, len, &key, err);
 		if (r)
 			return r;
 		if (keys_have(*keys, (enum by_key)(FIRST_KEY(key) - 1)))
@@ -127,16 +124,6 @@ static int parse(by_keys *keys, const char *arg, int n_keys, struct error *err)
 		if (!at[len])
 			return 0;
 	}
-}
-
-int keys_parse(void *to, const char *arg, struct error *err)
-{
-	return parse(to, arg, KEY_FILE, err);
-}
-
-int keys_parse_files(void *to, const char *arg, struct error *err)
-{
-	return parse(to, arg, BY_KEYS, err);
 }
 
 void keys_text(by_keys keys, char out[KEYS_TEXT_SIZE])

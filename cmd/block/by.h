@@ -29,26 +29,14 @@ enum by_key {
  * the upper half its DEPTH, 0: none. 0: no keys. */
 typedef uint64_t by_keys;
 
-/* "disk,cgroup": fills @to, by_keys.  -EINVAL with @err (STATUS_USAGE). */
+/* "disk,dir:2": fills @to, by_keys.  -EINVAL with @err (STATUS_USAGE). */
 int keys_parse(void *to, const char *arg, struct error *err);
-
-/* The same with file and dir[:DEPTH]. */
-int keys_parse_files(void *to, const char *arg, struct error *err);
 
 /* The row of the option --by, which sets the member `by` of OWN; @help: what it is for. */
 #define KEYS_KEY 0x300
 #define KEYS_OPTION(help)                                                                          \
 	{                                                                                          \
 		"by", KEYS_KEY, "KEY[,KEY]", help, ARGS_SHOWN, ARGS_TAKEN(keys_parse),             \
-		    .at = ARGS_AT(by_keys, by),                                                    \
-		    .words = "disk|process|comm|cgroup|unit|container|user",                       \
-		    .flags = ARGS_REPLAY | ARGS_REGROUPS                                           \
-	}
-
-/* The same for a subcommand that knows the files of I/Os. */
-#define KEYS_FILES_OPTION(help)                                                                    \
-	{                                                                                          \
-		"by", KEYS_KEY, "KEY[,KEY]", help, ARGS_SHOWN, ARGS_TAKEN(keys_parse_files),       \
 		    .at = ARGS_AT(by_keys, by),                                                    \
 		    .words = "disk|process|comm|cgroup|unit|container|user|file|dir",              \
 		    .flags = ARGS_REPLAY | ARGS_REGROUPS                                           \

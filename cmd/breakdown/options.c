@@ -71,8 +71,8 @@ static const struct args_option options[] = {
 	  ARGS_WORD(enum breakdown_value, value), .words = "latency|size|distance|depth|gap" },
 	{ "hist", 0, NULL, "without -T: also print a histogram of each row", ARGS_SHOWN,
 	  ARGS_FLAG(hist), .flags = ARGS_REPLAY },
-	KEYS_FILES_OPTION("rows per KEY: disk, process, comm (a name), cgroup, unit, container, "
-			  "user, file, dir[:DEPTH]"),
+	KEYS_OPTION("rows per KEY: disk, process, comm (a name), cgroup, unit, container, "
+		    "user, file, dir[:DEPTH]"),
 	{ "maxrows", 'r', "ROWS", "with --by: show the ROWS largest keys (text: 20)", ARGS_SHOWN,
 	  ARGS_NUMBER(max_keys, 1, UINT32_MAX), .flags = ARGS_REPLAY },
 	{ "heatmap", 0, "FILE",

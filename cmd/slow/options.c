@@ -41,7 +41,7 @@ static const struct args_option options[] = {
 	  ARGS_SHOWN, ARGS_FLAG(stacks) },
 	{ "user-stack", 'U', NULL, "also show the user stack that submitted the I/O", ARGS_SHOWN,
 	  ARGS_FLAG(user) },
-	KEYS_FILES_OPTION(
+	KEYS_OPTION(
 	    "at the end also show who has most of the slow time: disk, process, comm (a name), cgroup, "
 	    "unit, container, user, file, dir or dir:2"),
 	{ "fsync", 0, NULL, "not I/Os: fsyncs, and what they waited for", ARGS_COUNTED,

@@ -45,8 +45,8 @@ static const struct args_option options[] = {
 	{ "user-stack", 'U', NULL, "group by user stack", ARGS_SHOWN, ARGS_FLAG(user) },
 	{ "perpid", 'P', NULL, "one row per PID instead of per name", ARGS_SHOWN,
 	  ARGS_FLAG(per_pid) },
-	KEYS_FILES_OPTION("group by stack and KEY: disk, process, comm (a name), cgroup, unit, "
-			  "container, user, file, dir[:DEPTH] (disk,comm)"),
+	KEYS_OPTION("group by stack and KEY: disk, process, comm (a name), cgroup, unit, "
+		    "container, user, file, dir[:DEPTH] (disk,comm)"),
 	{ "folded", 'f', NULL, "folded lines, one per stack, for flame graphs", ARGS_SHOWN,
 	  ARGS_FLAG(folded), .flags = ARGS_REPLAY },
 	{ "order", KEY_ORDER, "process|disk", "with -f: first field of a line (default: process)",

@@ -16,9 +16,9 @@ static const struct args_option options[] = {
 	{ "maxrows", 'r', "ROWS", "show at most ROWS rows per interval (text: 20)", ARGS_SHOWN,
 	  ARGS_NUMBER(max_rows, 1, UINT32_MAX), .flags = ARGS_REPLAY },
 	BLK_FILTER_OPTIONS,
-	KEYS_FILES_OPTION("one row per operation and KEY: disk, process, comm (processes of "
-			  "one name), cgroup, unit (systemd), container, user, file, or dir (its "
-			  "directory; dir:2: the first two parts of its path)"),
+	KEYS_OPTION("one row per operation and KEY: disk, process, comm (processes of "
+		    "one name), cgroup, unit (systemd), container, user, file, or dir (its "
+		    "directory; dir:2: the first two parts of its path)"),
 	{ "extended", 'x', NULL, "also show P99ms, MAXms and errors", ARGS_SHOWN,
 	  ARGS_FLAG(extended) },
 	{ "sort", 's', "bytes|io|time", "sort key, largest first (default: bytes)", ARGS_SHOWN,

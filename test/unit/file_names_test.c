@@ -111,16 +111,15 @@ static void test_keys(void **state)
 	by_keys keys;
 
 	(void)state;
-	assert_int_equal(keys_parse_files(&keys, "process,dir:12,file", &err), 0);
+	assert_int_equal(keys_parse(&keys, "process,dir:12,file", &err), 0);
 	assert_true(keys_have(keys, KEY_DIR) && keys_have(keys, KEY_FILE));
 	assert_int_equal(keys_dir_depth(keys), 12);
 	keys_text(keys, text);
 	assert_string_equal(text, "process,dir:12,file");
-	assert_int_equal(keys_parse_files(&keys, "dir", &err), 0);
+	assert_int_equal(keys_parse(&keys, "dir", &err), 0);
 	assert_int_equal(keys_dir_depth(keys), 0);
-	assert_int_not_equal(keys_parse_files(&keys, "dir:16", &err), 0);
-	assert_int_not_equal(keys_parse_files(&keys, "file:1", &err), 0);
-	assert_int_not_equal(keys_parse(&keys, "file", &err), 0);
+	assert_int_not_equal(keys_parse(&keys, "dir:16", &err), 0);
+	assert_int_not_equal(keys_parse(&keys, "file:1", &err), 0);
 	assert_true(keys_are_all(keys_all_but_file()) && !keys_of_file(keys_all_but_file()));
 	assert_true(keys_are_all(keys_all()) && keys_of_file(keys_all()));
 }
