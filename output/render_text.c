@@ -94,6 +94,16 @@ static size_t put_cut(struct sink *sink, const char *text, size_t room)
 	}
 }
 
+/* Of a path that needs @width columns its end, which says more than its beginning. */
+static size_t put_path_end(struct sink *sink, const char *path, size_t width, size_t room)
+{
+	room -= strlen("...");
+	while (width > room)
+		width -= render_step(&path);
+	sink_puts(sink, "...");
+	return strlen("...") + put_cut(sink, path, room);
+}
+
 void put_escaped(struct sink *sink, const char *text)
 {
 	put_cut(sink, text, SIZE_MAX);
@@ -121,7 +131,10 @@ static void put_cell(struct line *line, const struct column *column, const char 
 	if (shown) {
 		sink_fill(line->sink, ' ', line->blanks);
 		line->blanks = 0;
-		shown = put_cut(line->sink, text, line->table->cuts ? width : SIZE_MAX);
+		if (line->table->cuts && shown > width && *text == '/' && width > strlen("..."))
+			shown = put_path_end(line->sink, text, shown, width);
+		else
+			shown = put_cut(line->sink, text, line->table->cuts ? width : SIZE_MAX);
 	}
 	if (column->left && shown < width)
 		line->blanks += width - shown;

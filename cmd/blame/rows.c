@@ -26,6 +26,15 @@ static void text_count(uint64_t n, char *buf, size_t size)
 		snprintf(buf, size, "-");
 }
 
+/* Of no requests: none. */
+static void text_percentile(uint64_t ns, char *buf, size_t size)
+{
+	if (ns)
+		column_ms(ns, buf, size);
+	else
+		snprintf(buf, size, "-");
+}
+
 static double share_of(const struct blame_row *row)
 {
 	return row->victim_ns ? 100.0 * (double)row->time_ns / (double)row->victim_ns : 0;
@@ -76,15 +85,15 @@ static const struct column columns[] = {
 	      "kind all, all of them",
 	      .text = text_count),
 	GAUGE(with_p50_ns, "P50ms", 7, "ns", "median of the times of these, accurate to 1/16",
-	      .text = column_ms, .spare = true),
+	      .text = text_percentile, .spare = true),
 	GAUGE(with_p99_ns, "P99ms", 7, "ns", "99th percentile of the times of these",
-	      .text = column_ms),
+	      .text = text_percentile),
 	GAUGE(without, "WITHOUT", 7, "requests", "the other requests of the victim",
 	      .text = text_count, .spare = true),
-	GAUGE(without_p50_ns, "P50ms", 7, "ns", "median of the times of these", .text = column_ms,
-	      .spare = true),
+	GAUGE(without_p50_ns, "P50ms", 7, "ns", "median of the times of these",
+	      .text = text_percentile, .spare = true),
 	GAUGE(without_p99_ns, "P99ms", 7, "ns", "99th percentile of the times of these",
-	      .text = column_ms, .spare = true),
+	      .text = text_percentile, .spare = true),
 	GAUGE(lost, NULL, 0, "requests",
 	      "requests without a record while the victim's waited: if there are any, the division "
 	      "is not exact"),

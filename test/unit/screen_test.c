@@ -181,9 +181,14 @@ static void test_widths(void **state)
 	finish(&f);
 }
 
-static void line_is(size_t room, const char *want)
+#define WIDE	  "\xe6\x97\xa5" /* two columns */
+#define WIDE15	  WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE
+#define WIDE16	  WIDE15 WIDE
+#define COMBINING "e\xcc\x81" /* an accent that has none of its own */
+
+static void line_of(const char *name, size_t room, const char *want)
 {
-	const struct row row = { "a name of some length", 12345678901, 3, "nvme0n1" };
+	const struct row row = { name, 12345678901, 3, "nvme0n1" };
 	struct text_table table = { 0 };
 	size_t size = 0;
 	char *text = NULL;
@@ -195,6 +200,11 @@ static void line_is(size_t room, const char *want)
 	fclose(sink.stream);
 	assert_string_equal(text, want);
 	free(text);
+}
+
+static void line_is(size_t room, const char *want)
+{
+	line_of("a name of some length", room, want);
 }
 
 /* A number is never cut, since a part of it is wrong: a column that does not fit is left out. */
@@ -210,6 +220,16 @@ static void test_whole_columns(void **state)
 	line_is(22, "a name o 12345678901.0\n");
 	line_is(21, "a name o\n");
 	line_is(1, "a name o\n");
+}
+
+/* The end of a path says more than its beginning; wide characters are not cut in two. */
+static void test_paths(void **state)
+{
+	(void)state;
+	line_of("/srv/some/directory/a", 49, "/srv/some/directory/a 12345678901.0     3 nvme0n1\n");
+	line_of("/srv/some/directory/a", 48, ".../some/directory/a 12345678901.0     3 nvme0n1\n");
+	line_of("/srv/some/directory/a", 1, "...ory/a\n");
+	line_of("/srv/" WIDE WIDE WIDE, 1, "..." WIDE WIDE "\n");
 }
 
 /* Names are UTF-8, whatever the locale. */
@@ -228,11 +248,6 @@ static void test_characters(void **state)
 		     " \\xff                         5.0     1 \xc3\xa4\n");
 	finish(&f);
 }
-
-#define WIDE	  "\xe6\x97\xa5" /* two columns */
-#define WIDE15	  WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE
-#define WIDE16	  WIDE15 WIDE
-#define COMBINING "e\xcc\x81" /* an accent that has none of its own */
 
 /* The columns after wide characters stay aligned, and no line wraps. */
 static void test_wide_characters(void **state)
@@ -841,6 +856,7 @@ int main(void)
 		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_widths),
 		cmocka_unit_test(test_whole_columns),
+		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_characters),
 		cmocka_unit_test(test_wide_characters),
 		cmocka_unit_test(test_order),
