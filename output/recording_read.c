@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Reads recordings, which any user may have made. */
+#include "output/pivot.h"
 #include "output/recording.h"
 
 #include <errno.h>
@@ -57,7 +58,7 @@ struct recording_reader {
 	struct recording_head head;
 	struct recording_setting settings[RECORDING_SETTINGS];
 	struct table tables[RECORDING_TABLES];
-	size_t n_tables, n_bound;
+	size_t n_tables;
 	bool was_last;	/* the last interval has been read */
 	uint64_t shown; /* bytes of all rows' texts so far, counted at each use */
 	/* Of this interval: */
@@ -368,20 +369,12 @@ bool recording_reader_column(const struct recording_reader *p, const char *table
 	return false;
 }
 
-static const struct column *column_named(const struct schema *schema, const char *key)
-{
-	for (size_t i = 0; i < schema->n; i++)
-		if (schema->columns[i].key && strcmp(schema->columns[i].key, key) == 0)
-			return &schema->columns[i];
-	return NULL;
-}
-
 static int bind_table(const struct recording_reader *p, struct table *t,
 		      const struct schema *schema, struct error *err)
 {
 	t->schema = schema;
 	for (size_t i = 0; i < t->n_columns; i++) {
-		const struct column *column = column_named(schema, t->columns[i].key);
+		const struct column *column = schema_column(schema, t->columns[i].key);
 
 		t->columns[i].to = column;
 		if (!column || recorded_type(column->type) == t->columns[i].type)
@@ -400,7 +393,6 @@ int recording_reader_bind(struct recording_reader *p, const struct recording_tab
 	bool has_any = !n_tables;
 	int r = 0;
 
-	p->n_bound = n_tables;
 	for (size_t i = 0; i < p->n_tables; i++)
 		for (size_t k = 0; !r && k < n_tables; k++) {
 			if (strcmp(p->tables[i].name, tables[k].name) != 0)

@@ -97,7 +97,6 @@ struct request_queue {
 };
 
 struct blk_flush_queue {
-	unsigned int flush_pending_idx : 1;
 	unsigned int flush_running_idx : 1;
 	struct list_head flush_queue[2];
 	struct request *flush_rq;
@@ -141,7 +140,6 @@ struct request {
 	unsigned long deadline;
 	unsigned int timeout;
 	int tag;
-	int internal_tag;
 	unsigned short nr_phys_segments;
 	enum mq_rq_state state;
 	struct {
@@ -329,7 +327,6 @@ struct dentry {
 	struct dentry *d_parent;     /* itself: the root of a file system */
 	struct qstr d_name;
 	struct inode *d_inode;
-	struct super_block *d_sb;
 	union {
 		struct hlist_node d_alias;
 	} d_u;

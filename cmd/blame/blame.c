@@ -22,7 +22,6 @@
 #include "probes/unwind.h"
 #include "probes/slow.skel.h"
 
-#define ARRIVALS       16384
 #define RECORDS	       (32U << 20) /* bytes: 0.8 s at 400,000 I/Os per second */
 #define RECORDS_SHARED (4U << 20)  /* in export and record, which run all the time */
 #define PERIOD_MS      1000
@@ -62,20 +61,11 @@ static struct slow_bpf *skel_of(const struct tool_run *t)
 
 /* ---- the BPF object ---- */
 
-static uint32_t arrivals_entries(const struct args *args)
-{
-	uint32_t room = 256 * cpus_possible();
-
-	if (args->map_owners)
-		return args->map_owners;
-	return room > ARRIVALS ? room : ARRIVALS;
-}
-
 static int configure(struct tool_run *t, struct tool_object *object)
 {
 	const struct blame *b = t->ctx;
 	const struct args *args = &b->o.args;
-	uint32_t whole = b->o.filters.disk.whole, arrivals = arrivals_entries(args);
+	uint32_t whole = b->o.filters.disk.whole, arrivals = blk_arrivals_entries(args);
 	uint32_t records = args->map_rows      ? args->map_rows
 			   : t->shared_process ? RECORDS_SHARED
 					       : RECORDS;

@@ -8,7 +8,6 @@
 
 #include "cmd/blame/held_limits.h"
 #include "cmd/blame/rows.h"
-#include "core/base/array.h"
 #include "output/columns.h"
 #include "output/render.h"
 

@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cmd/engine/choices.h"
 #include "cmd/engine/maps.h"
 #include "cmd/engine/probe.h"
 #include "cmd/engine/tool.h"
@@ -20,7 +19,6 @@
 #include "core/bpf/kernel_types.h"
 #include "core/bpf/tracepoints.h"
 #include "core/bpf/double_buffer.h"
-#include "core/base/parse.h"
 #include "core/naming/cgroup_find.h"
 #include "core/system/cpus.h"
 

@@ -24,7 +24,6 @@ void call_disks_init(struct call_disks *c, const struct blk_filters *f, bool by_
 void call_disks_free(struct call_disks *c);
 
 /* The maps' sizes, for probe_size_maps(). */
-#define CALL_DISKS_MAPS 2
 #define CALL_DISKS_SIZES(c)                                                                        \
 	{ "devs", (c)->filter ? 0 : 1 },                                                           \
 	{                                                                                          \

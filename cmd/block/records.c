@@ -5,6 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/system/cpus.h"
+
+#define ARRIVALS 16384
+
+uint32_t blk_arrivals_entries(const struct args *args)
+{
+	uint32_t room = 256 * cpus_possible();
+
+	if (args->map_owners)
+		return args->map_owners;
+	return room > ARRIVALS ? room : ARRIVALS;
+}
+
 int blk_records_open(struct blk_records *r, const struct bpf_object *obj, const uint32_t *epoch,
 		     ring_buffer_sample_fn take, void *ctx)
 {

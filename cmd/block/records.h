@@ -8,9 +8,13 @@
 
 #include <bpf/libbpf.h>
 
+#include "cmd/cli/args.h"
 #include "cmd/engine/maps.h"
 #include "core/naming/cgroups.h"
 #include "probes/blk_record.h"
+
+/* Of the map of bios that have arrived: it keeps up to 128 free entries for each CPU. */
+uint32_t blk_arrivals_entries(const struct args *args);
 
 /* All zero: not open. */
 struct blk_records {

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "core/base/array.h"
-#include "core/base/clock.h"
 #include "output/columns.h"
 #include "output/render.h"
 

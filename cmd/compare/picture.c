@@ -7,7 +7,6 @@
 
 #include "cmd/engine/show.h"
 #include "core/base/array.h"
-#include "core/base/clock.h"
 #include "core/isolation/outfile.h"
 #include "output/render.h"
 #include "output/stacks.h"

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/cli/report.h"
 #include "cmd/compare/stats.h"
 #include "core/base/array.h"
 #include "core/base/clock.h"

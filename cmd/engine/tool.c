@@ -154,7 +154,8 @@ static int choose(struct tool_run *t, struct error *err)
 	return r;
 }
 
-int tool_choose(struct tool_run *t, struct error *err)
+/* Calls events(), and chooses hooks; the choice is passed to chosen(). */
+static int tool_choose(struct tool_run *t, struct error *err)
 {
 	libbpf_log_line *before = tool_log(t);
 	int r = choose(t, err);

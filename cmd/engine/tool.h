@@ -366,9 +366,6 @@ void tool_detach(struct tool_run *t);
 void tool_adapt(struct tool_run *t, unsigned int longest_ms, const struct run_fill *fills,
 		size_t n);
 
-/* Records and displays an output that the tool made itself. */
-int tool_show(struct tool_run *t, struct recording_interval *out, struct error *err);
-
 /* "1", "0.2": seconds of @ns for people. */
 char *tool_seconds(uint64_t ns, char *buf, size_t size);
 

@@ -128,7 +128,8 @@ void tool_adapt(struct tool_run *t, unsigned int longest_ms, const struct run_fi
 
 /* ---- outputs ---- */
 
-int tool_show(struct tool_run *t, struct recording_interval *out, struct error *err)
+/* Records and displays an output. */
+static int tool_show(struct tool_run *t, struct recording_interval *out, struct error *err)
 {
 	if (t->tool->base)
 		t->tool->base->losing(t);

@@ -14,9 +14,6 @@ int tool_new(const struct tool *tool, struct tool_run **out, struct error *err);
 /* Parses @argv, and applies the options. -errno with @err. */
 int tool_take_options(struct tool_run *t, int argc, char **argv, struct error *err);
 
-/* Calls events(), and chooses hooks; the choice is passed to chosen().  See struct tool. */
-int tool_choose(struct tool_run *t, struct error *err);
-
 /* Fills t->object.events; how many. */
 size_t tool_events(struct tool_run *t);
 

@@ -15,7 +15,6 @@
 #include "cmd/cli/report.h"
 #include "core/base/array.h"
 #include "core/base/clock.h"
-#include "core/base/text.h"
 #include "core/system/process.h"
 #include "output/columns.h"
 

@@ -8,7 +8,6 @@
 #include "cmd/engine/trigger_file.h"
 #include "core/base/clock.h"
 #include "core/base/parse.h"
-#include "core/base/text.h"
 
 #define OWN struct record_options
 

@@ -740,7 +740,7 @@ void slow_stacks_free(struct slow_stacks *s)
 
 static const char *name_of(struct slow_stacks *s, const struct kallsyms *kallsyms, uint64_t ip)
 {
-	const char *name = kallsyms_name(kallsyms, ip, NULL);
+	const char *name = kallsyms_name(kallsyms, ip);
 	char text[64];
 
 	if (name)

@@ -16,14 +16,13 @@
 #include "cmd/slow/slow.h"
 #include "core/base/array.h"
 #include "core/base/clock.h"
-#include "core/system/cpus.h"
 #include "core/system/kallsyms.h"
 #include "core/isolation/privileges.h"
+#include "core/system/cpus.h"
 #include "output/terminal.h"
 #include "probes/unwind.h"
 #include "probes/slow.skel.h"
 
-#define ARRIVALS	 16384
 #define RECORDS		 (8U << 20)  /* bytes */
 #define RECORDS_SHARED	 (2U << 20)  /* in record, which runs all the time */
 #define RECORDS_ALL	 (32U << 20) /* with -m 0: 0.8 s at 400,000 I/Os per second */
@@ -53,16 +52,6 @@ static struct slow_bpf *skel_of(const struct tool_run *run)
 
 /* ---- the BPF object ---- */
 
-/* Bios that have arrived: the map keeps up to 128 free entries for each CPU. */
-static uint32_t arrivals_entries(const struct args *args)
-{
-	uint32_t room = 256 * cpus_possible();
-
-	if (args->map_owners)
-		return args->map_owners;
-	return room > ARRIVALS ? room : ARRIVALS;
-}
-
 /* Sets the limit of slow from now on, in the buffer @at; with -n also the slowest time that is
  * kept. */
 static void set_min(const struct tool_run *run, uint32_t at, uint64_t ns)
@@ -79,7 +68,7 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	const struct args *args = &s->o.args;
 	uint32_t whole = s->o.filters.disk.whole;
 	bool with_stacks = s->o.stacks || s->o.user;
-	uint32_t arrivals = arrivals_entries(args);
+	uint32_t arrivals = blk_arrivals_entries(args);
 	bool some = s->o.min_ns || s->o.most;
 	uint32_t records = args->map_rows	  ? args->map_rows
 			   : !run->shared_process ? (some ? RECORDS : RECORDS_ALL)

@@ -153,7 +153,7 @@ static const char *name_called(const struct stuck_task *task, const struct kalls
 	const char *name = NULL;
 
 	if (kallsyms && task->called)
-		name = kallsyms_name(kallsyms, task->called, NULL);
+		name = kallsyms_name(kallsyms, task->called);
 	if (name && strncmp(name, padding, strlen(padding)) == 0)
 		name += strlen(padding);
 	return name;
@@ -169,7 +169,7 @@ static size_t name_stack(struct text_set *texts, const struct stuck_task *task,
 	if (called && (names[0] = text_keep(texts, called)))
 		n++;
 	for (size_t i = 0; i < task->depth && i < STUCK_DEPTH; i++) {
-		const char *name = kallsyms ? kallsyms_name(kallsyms, task->stack[i], NULL) : NULL;
+		const char *name = kallsyms ? kallsyms_name(kallsyms, task->stack[i]) : NULL;
 
 		names[n] = text_keep(texts, name ? name : "?");
 		if (!names[n])

@@ -21,7 +21,6 @@
 #include "cmd/virtio/queues.h"
 #include "core/base/array.h"
 #include "core/bpf/tracepoints.h"
-#include "core/base/clock.h"
 #include "core/system/cpus.h"
 #include "core/system/limits.h"
 #include "core/system/preflight.h"

@@ -14,7 +14,6 @@
 #include "core/base/cleanup.h"
 #include "core/base/clock.h"
 #include "core/base/intern.h"
-#include "core/base/text.h"
 #include "core/isolation/bounded.h"
 #include "core/naming/cgroup_names.h"
 #include "core/isolation/open_regular.h"

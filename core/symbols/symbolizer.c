@@ -261,7 +261,7 @@ static const uint64_t *frames_to_queue(struct symbolizer *n, const struct queued
 
 static const char *kernel_name(const struct symbolizer *n, uint64_t address, char *buf, size_t size)
 {
-	const char *name = n->kallsyms ? kallsyms_name(n->kallsyms, address, NULL) : NULL;
+	const char *name = n->kallsyms ? kallsyms_name(n->kallsyms, address) : NULL;
 
 	if (name)
 		return name;

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "core/base/cleanup.h"
-#include "core/base/clock.h"
 
 /* ---- the page ---- */
 

@@ -257,14 +257,12 @@ static const struct kallsym *at_or_below(const struct kallsyms *k, uint64_t addr
 
 #define FAR (1U << 24) /* longer than any function: the address belongs to none */
 
-const char *kallsyms_name(const struct kallsyms *k, uint64_t address, uint64_t *offset)
+const char *kallsyms_name(const struct kallsyms *k, uint64_t address)
 {
 	const struct kallsym *found = at_or_below(k, address);
 
 	if (!found || found->end || address - found->address >= FAR)
 		return NULL;
-	if (offset)
-		*offset = address - found->address;
 	return k->names + found->name;
 }
 

@@ -46,9 +46,8 @@ int kallsyms_shown(const char *path, struct error *err);
 /* Are all addresses 0 (kernel.kptr_restrict, or no CAP_SYSLOG)? */
 bool kallsyms_hidden(const struct kallsyms *k);
 
-/* The name of the function that contains @address, or NULL. *offset, if given, is the distance from
- * its beginning.  Valid until kallsyms_free(). */
-const char *kallsyms_name(const struct kallsyms *k, uint64_t address, uint64_t *offset);
+/* The name of the function that contains @address, or NULL.  Valid until kallsyms_free(). */
+const char *kallsyms_name(const struct kallsyms *k, uint64_t address);
 
 /* Is @name a function between a tracepoint and the program that it calls?  They are the leaves of
  * every stack that a program reads there. */

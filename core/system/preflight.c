@@ -91,7 +91,6 @@ void preflight_read(const char *root, uint64_t caps, struct preflight *out)
 	out->can_load = !out->in_user_ns && out->has_bpf && out->has_perfmon;
 	read_lockdown(root, out->lockdown, sizeof(out->lockdown));
 	out->confidential = strcmp(out->lockdown, "confidentiality") == 0;
-	out->kprobes = readable(root, "sys/bus/event_source/devices/kprobe/type");
 }
 
 int preflight_resources(struct error *err)

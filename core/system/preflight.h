@@ -17,7 +17,6 @@ struct preflight {
 	bool can_load;	 /* CAP_SYS_ADMIN, or CAP_BPF and CAP_PERFMON */
 	bool has_bpf, has_perfmon; /* these two, or CAP_SYS_ADMIN, which includes them */
 	bool confidential;	   /* lockdown forbids reading kernel memory */
-	bool kprobes;
 	char lockdown[16]; /* "none", "integrity", "confidentiality"; empty: unreadable */
 };
 

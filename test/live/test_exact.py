@@ -13,7 +13,6 @@ import os
 import platform
 import re
 import signal
-import subprocess
 import tempfile
 import time
 import unittest

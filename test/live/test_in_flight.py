@@ -6,7 +6,6 @@ import contextlib
 import re
 import shutil
 import time
-import unittest
 
 import iotest
 from iotest import (MIB, Load, LoopDisk, Tracer, iotrace, main, patience, run_load, wait_until)

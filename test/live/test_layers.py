@@ -30,8 +30,6 @@ Tracer = functools.partial(iotest.Tracer, timeout=150)
 DEAF = os.environ.get("IOTRACE_DEAF", "")
 KIB4 = 4096
 MS = 1000000
-FILE_SYSTEMS = {"ext4": "lazy_itable_init=0,lazy_journal_init=0,nodiscard", "xfs": None,
-                "btrfs": None}
 
 
 @functools.lru_cache(None)

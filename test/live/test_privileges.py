@@ -44,12 +44,6 @@ class PrivilegeTest(LiveTest):
                 f"--bounding-set={these}", f"--inh-caps={these}", f"--ambient-caps={these}",
                 "sh", "-c", f'cd / && exec {self.binary} "$@"']
 
-    def reads_mappings(self, *capabilities):
-        """Do these capabilities suffice to read the mappings of a process of root's, such as this one?"""
-        *setpriv, _, _, _ = self.with_only(*capabilities)
-        return subprocess.run([*setpriv, "cat", f"/proc/{os.getpid()}/maps"], capture_output=True,
-                              check=False).returncode == 0
-
     def opens_perf_events(self):
         """Do the capabilities that each subcommand needs suffice to open perf events?"""
         return opens_perf_events(self.with_only(*BPF)[:-3])

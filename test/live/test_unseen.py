@@ -4,7 +4,6 @@
 since its completions would be hidden, too."""
 import contextlib
 import subprocess
-import unittest
 
 from iotest import (MIB, STRICT, Delta, LiveTest, Load, LoopDisk, Tracer, add_up, hidden_ends, main, run_load,
                     run_loads, settled)

@@ -63,19 +63,16 @@ static void test_kallsyms(void **state)
 					 "ffffffff81001000 T _etext\n"
 					 "ffffffffc0000000 t bpf_prog_0123_x\t[bpf]\n"
 					 "not a line\n");
-	uint64_t offset = 99;
 
 	(void)state;
 	assert_false(kallsyms_hidden(k));
-	assert_string_equal(kallsyms_name(k, 0xffffffff81000000, &offset), "_stext");
-	assert_int_equal(offset, 0);
-	assert_string_equal(kallsyms_name(k, 0xffffffff810001ff, &offset), "second.isra.0");
-	assert_int_equal(offset, 0xff);
-	assert_string_equal(kallsyms_name(k, 0xffffffff81000fff, NULL), "ext4_write");
-	assert_null(kallsyms_name(k, 0xffffffff81001000, NULL));
-	assert_null(kallsyms_name(k, 0xffffffff80ffffff, NULL));
-	assert_string_equal(kallsyms_name(k, 0xffffffffc0000010, NULL), "bpf_prog_0123_x");
-	assert_null(kallsyms_name(k, 0xffffffffc8000010, NULL));
+	assert_string_equal(kallsyms_name(k, 0xffffffff81000000), "_stext");
+	assert_string_equal(kallsyms_name(k, 0xffffffff810001ff), "second.isra.0");
+	assert_string_equal(kallsyms_name(k, 0xffffffff81000fff), "ext4_write");
+	assert_null(kallsyms_name(k, 0xffffffff81001000));
+	assert_null(kallsyms_name(k, 0xffffffff80ffffff));
+	assert_string_equal(kallsyms_name(k, 0xffffffffc0000010), "bpf_prog_0123_x");
+	assert_null(kallsyms_name(k, 0xffffffffc8000010));
 	kallsyms_free(k);
 }
 
@@ -88,7 +85,7 @@ static void test_kallsyms_hidden(void **state)
 
 	(void)state;
 	assert_true(kallsyms_hidden(k));
-	assert_null(kallsyms_name(k, 0xffffffff81000000, NULL));
+	assert_null(kallsyms_name(k, 0xffffffff81000000));
 	kallsyms_free(k);
 	path = file_of(hidden);
 	assert_int_equal(kallsyms_shown(path, &err), 0);
