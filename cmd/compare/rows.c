@@ -95,7 +95,7 @@ struct reading {
 	char *heading;		 /* its names */
 	char start[32], end[32]; /* of the present interval */
 	uint64_t keys;
-	bool no_memory, has_slots, of_stack;
+	bool no_memory, has_slots, of_stack, of_value;
 	unsigned int values;
 	const char *op; /* of stack: of the present line; otherwise it has a column */
 	/* The second time, for the histograms of the rows that are compared: */
@@ -307,6 +307,7 @@ static size_t take_heading(struct reading *r, const char *text)
 	csv_open(&r->csv, r->heading);
 	r->values = compare_columns(&r->csv, r->of_stack);
 	r->has_slots = csv_has(&r->csv, "slots");
+	r->of_value = csv_has(&r->csv, "total"); /* without a unit */
 	r->keys = r->of_stack ? 1U << COMPARE_OP : 0;
 	for (int key = 0; key < COMPARE_KEYS; key++)
 		if (csv_has(&r->csv, compare_keys[key]))
@@ -425,6 +426,14 @@ static int read_again(struct reading *r, const struct compare_source *source, st
 		return error_set(err, STATUS_FAILED, -EAGAIN, "%s changed while it was read",
 				 r->side ? "B" : "A");
 	return code;
+}
+
+static int no_latencies(int side, struct error *err)
+{
+	error_set(err, STATUS_USAGE, -ENOENT, "%s is a recording of breakdown --value",
+		  side ? "B" : "A");
+	error_hint(err, "compare needs latencies: record breakdown without --value");
+	return -ENOENT;
 }
 
 static int other_keys(struct error *err)
@@ -548,6 +557,8 @@ int compare_rows_read(struct compare_table *table, const struct compare_options 
 		code = read_text(r, source->path, source->begin, source->end, err);
 		if (code)
 			return code;
+		if (r->of_value)
+			return no_latencies(side, err);
 		if (!table->times[side].n)
 			return error_set(err, STATUS_USAGE, -ENOENT,
 					 "%s has no interval of %s in that time", side ? "B" : "A",

@@ -86,7 +86,7 @@ int compare_read(const struct compare_source *source, int side, const char *subc
 unsigned int compare_columns(struct csv *csv, bool of_stack);
 
 /* Reads A and B of the subcommand (table->subcommand).  0, or -errno with @err: one of them cannot
- * be read, has nothing of that subcommand (-ENOENT), or has other keys. */
+ * be read, has nothing of that subcommand or is of --value (-ENOENT), or has other keys. */
 int compare_rows_read(struct compare_table *table, const struct compare_options *o,
 		      struct error *err);
 void compare_rows_free(struct compare_table *table);

@@ -11,6 +11,7 @@ import os
 import random
 import re
 import shlex
+import shutil
 import subprocess
 import tempfile
 import time
@@ -535,6 +536,21 @@ class TestSources(CompareTest):
         self.compare(a, b, status=2, err="iotrace: the rows of A and B have different keys (--rows chooses keys that "
                                          "both have, such as disk)\n")
         self.assertGreater(len(self.comparisons("--rows", "disk", a, b)), 0)
+
+    def test_values(self):
+        """Sizes and distances are no latencies; of a directory that also has top, that is compared."""
+        latency = self.write("latency.rec", noise.recording(1, 20))
+        size, distance = (os.path.join(RECORDINGS, f"breakdown-{value}.rec") for value in ("size", "distance"))
+        for words, side in (((size, size), "A"), ((size, distance), "A"), ((latency, distance), "B"),
+                            (("--rows", "layer", size, latency), "A")):
+            with self.subTest(words=words):
+                self.compare(*words, status=2, err=f"iotrace: {side} is a recording of breakdown --value (compare needs "
+                                                   "latencies: record breakdown without --value)\n")
+        top = next(name for name in sorted(os.listdir(self.path("ring"))) if name.endswith("-top.rec"))
+        mixed = self.path("mixed")
+        os.renames(self.path(f"ring/{top}"), f"{mixed}/{top}")
+        shutil.copy(size, f"{mixed}/{top.replace('top', 'breakdown')}")
+        self.assertEqual({c["subcommand"] for c in self.comparisons(mixed, mixed)}, {"top"})
 
     def test_damaged(self):
         """Of a recording that is cut off nothing is compared."""
