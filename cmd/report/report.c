@@ -146,7 +146,7 @@ static void read_period(char *text, struct period *to)
 		if (!to->end_ns)
 			to->start_ns = (uint64_t)(csv_number(&csv, "start") * 1e9);
 		to->end_ns = (uint64_t)(csv_number(&csv, "end") * 1e9);
-		if (to->n == ROWS)
+		if (to->n == ROWS || !csv_has(&csv, "p99_ns")) /* breakdown --value: no times */
 			continue;
 		*row = (struct rates){ .count = csv_number(&csv, "count"),
 				       .total_ns = csv_number(&csv, "total_ns"),
@@ -513,7 +513,7 @@ static int add_heatmap(struct report *r, struct error *err)
 	size = code || part.status ? 0 : lseek(fd, 0, SEEK_END);
 	svg = size > 0 ? calloc(1, (size_t)size + 1) : NULL;
 	if (svg && pread(fd, svg, (size_t)size, 0) == size) {
-		page_heading(&r->page, "Latencies of requests over time");
+		page_heading(&r->page, "Requests over time");
 		page_svg(&r->page, svg);
 	}
 	free(svg);

@@ -122,7 +122,7 @@ class TestReport(RingTest):
         page = Page(text)
         self.assertEqual((page.open, page.wrong), ([], []))
         self.assertIn("night<b>", page.sections["Who used the disks"])
-        self.assertIn("Latencies of requests over time", page.sections)
+        self.assertIn("Requests over time", page.sections)
         self.assertIn("<svg", text)
 
 

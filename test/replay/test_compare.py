@@ -538,7 +538,7 @@ class TestSources(CompareTest):
         self.assertGreater(len(self.comparisons("--rows", "disk", a, b)), 0)
 
     def test_values(self):
-        """Sizes and distances are no latencies; of a directory that also has top, that is compared."""
+        """Sizes and distances are no latencies. Of a directory that also has top, only top is compared."""
         latency = self.write("latency.rec", noise.recording(1, 20))
         size, distance = (os.path.join(RECORDINGS, f"breakdown-{value}.rec") for value in ("size", "distance"))
         for words, side in (((size, size), "A"), ((size, distance), "A"), ((latency, distance), "B"),
@@ -551,6 +551,14 @@ class TestSources(CompareTest):
         os.renames(self.path(f"ring/{top}"), f"{mixed}/{top}")
         shutil.copy(size, f"{mixed}/{top.replace('top', 'breakdown')}")
         self.assertEqual({c["subcommand"] for c in self.comparisons(mixed, mixed)}, {"top"})
+        # a report has them as a picture only
+        done = subprocess.run([IOTRACE, "report", "--dir", mixed, "-o", self.path("it.html")], check=False,
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done)
+        with open(self.path("it.html"), encoding="utf-8") as file:
+            text = file.read()
+        self.assertNotIn("Compared with the hour before", text)
+        self.assertIn("Request size over time: blk", text)
 
     def test_damaged(self):
         """Of a recording that is cut off nothing is compared."""
