@@ -452,7 +452,7 @@ static int busiest(const void *left, const void *right, void *screen)
 	return 0;
 }
 
-/* The busiest disk, by bytes, if rows have a disk, I/Os and bytes. */
+/* The busiest disks, by bytes, if rows have a disk (not of top --by file), I/Os and bytes. */
 static void put_disks(struct table_screen *s, const struct snapshot *now)
 {
 	static const char *const keys[] = { "disk", "io", "bytes" };
@@ -475,7 +475,7 @@ static void put_disks(struct table_screen *s, const struct snapshot *now)
 	if (order)
 		qsort_r(order, disks.n, sizeof(void *), busiest, s);
 	for (size_t i = 0; order && i < disks.n && i < SHOWN_DISKS; i++)
-		if (figure(s, order[i], "io"))
+		if (figure(s, order[i], "io") && *label(s, order[i], "disk"))
 			put_disk(s, order[i], (double)now->ns / 1e9);
 	free(order);
 	pivot_free(&disks);

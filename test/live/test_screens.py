@@ -173,6 +173,25 @@ class TestMidnight(OnScreen):
             self.ends(screen, "q")
 
 
+class TestBusiestDisk(OnScreen):
+    """Its line is there if rows have disks."""
+    SUBCOMMAND = "top"
+
+    def test_no_disk(self):
+        columns = {key: kind for key, kind in noise.TOP.items() if key != "disk"}
+        row = {"unit": "a.service", "op": "read", "io": 7, "bytes": 7168, "time_ns": 7000, "letter": ord("R"), "untimed": 0}
+        times = "", noise.START, noise.START + noise.NS
+        for made, lines in ((noise.recording_of_top(1, ["a.service"], 1), 1),
+                            (noise.made("top", {"by": 5}, {"rows": columns}, [(*times, {"rows": [row]})]), 0)):
+            with self.subTest(lines=lines), tempfile.NamedTemporaryFile() as file:
+                file.write(made)
+                file.flush()
+                screen = self.screen("--replay", file.name, columns=120, rows=40)
+                text = screen.wait(r"(?m)^ a\.service +")
+                self.assertEqual(len(re.findall(r"(?m)^.* [\d.]+ IOPS +[\d.]+ KiB/s  p99 ", text)), lines, text)
+                self.ends(screen, "q")
+
+
 class TestTriggers(OnScreen):
     """A replay of a directory goes to its triggers: 60 intervals of a second."""
     SUBCOMMAND = "top"
