@@ -349,7 +349,7 @@ class TestSync(RingTest):
                     return delta.stop()["flushes"], len(self.replay(path=os.path.join(folder, "ring")).intervals)
 
     def test_flushes(self):
-        """At least one for each interval; without the option none but for the new files' blocks."""
+        """At least one for each interval; without the option only for the new files' blocks."""
         flushes, intervals = self.flushes("--sync")
         self.assertGreaterEqual(intervals, 4)
         self.assertGreaterEqual(flushes, intervals - 1)  # the last one may be under way
