@@ -144,7 +144,10 @@ static void name_file(const struct file_record *r, struct mounts *mounts, struct
 	char in[PATH_TEXT], path[PATH_MAX];
 
 	path_of(r, in);
-	if (r->path_flags & FILE_CUT || mounts_path(mounts, r->dev, in, path, sizeof(path)))
+	/* A memfd, or shared memory of System V, is the root of its own. */
+	if (strcmp(in, "/") == 0 && mounts_path(mounts, r->dev, in, path, sizeof(path)))
+		snprintf(out, size, "[memory]");
+	else if (r->path_flags & FILE_CUT || mounts_path(mounts, r->dev, in, path, sizeof(path)))
 		snprintf(out, size, "%s:%s%s", disks_name(disks, r->dev), in, removed);
 	else
 		snprintf(out, size, "%s%s", path, removed);

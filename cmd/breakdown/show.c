@@ -302,6 +302,8 @@ static void tables(void *ctx, struct show *show)
 						    : b->combined	  ? &table_schema
 									  : &breakdown_schema };
 	show->n_tables = 1;
+	if (b->o.value)
+		show->empty = "no I/O seen that has this value";
 	if (!b->combined && b->o.layer && strcmp(b->o.layer, "blk") != 0)
 		show->empty =
 		    strcmp(b->o.layer, "uring") == 0 ? "no I/O seen by io_uring"

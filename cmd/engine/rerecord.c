@@ -46,6 +46,7 @@ static bool says_nothing(const char *text)
 		"[xfs metadata]",
 		"[btrfs metadata]",
 		"[no file's memory]",
+		"[memory]",
 		"[direct I/O, file not known]",
 		"[not read]",
 	};

@@ -471,6 +471,17 @@ class TestCalls(FilesTest):
                 self.assert_ended_well(result)
                 self.assertEqual({key: n for key, n in self.calls(result.rows).items() if key[0] != "-"}, want)
 
+    def test_memory(self):
+        """A memfd has no path."""
+        with Tracer("breakdown", "--json", "--by", "file", "-p", os.getpid(), "600") as tracer:
+            fd = os.memfd_create("made")
+            for _ in range(70):
+                os.write(fd, b"x")
+            os.close(fd)
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assertEqual(self.calls(result.rows), {("[memory]", "write", "cached"): 70})
+
     def test_subvolumes(self):
         """A snapshot of btrfs has files with the same numbers and generations."""
         with LoopDisk(512 * MIB) as disk, on_file_system(disk, "btrfs") as folder:
