@@ -193,7 +193,9 @@ static __always_inline void key_bio(struct hist_key *key, struct call_thread *t,
 		key->cgroup = io_cgroup_id(bio);
 	if (keyed_dev)
 		key->dev = disk_dev(bio_disk(bio, false), false);
-	if (by_file && has_data(op_of_code(BPF_CORE_READ(bio, bi_opf) & 0xff)))
+	/* A flush alone is a write without data. */
+	if (by_file && BPF_CORE_READ(bio, bi_iter.bi_size) &&
+	    has_data(op_of_code(BPF_CORE_READ(bio, bi_opf) & 0xff)))
 		find_id_now(bio, &key->file);
 }
 

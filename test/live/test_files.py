@@ -537,6 +537,8 @@ class TestCalls(FilesTest):
         self.assertEqual(device[dirty, "write", "async"], 1)
         self.assertEqual(self.calls(result.rows)[dirty, "write", "cached"], 3)
         self.assertIn(("[block device]", "read"), {key[:2] for key in self.calls(result.rows)})
+        # A flush has no data, before it is a request neither.
+        self.assertEqual({row["file"] for row in result.rows if (row["op"], row["layer"]) == ("sync", "admit")}, {"-"})
 
     def test_many(self):
         """Ten thousand files have no room: what has none is in (other), and no call is lost."""
