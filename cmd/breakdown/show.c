@@ -338,6 +338,8 @@ static const struct show_setting settings[] = {
 	{ 0 },
 };
 
+static const char *const in_rows[] = { "submitters", NULL };
+
 const struct tool_view breakdown_view = {
 	.columns = columns,
 	.settings = settings,
@@ -349,6 +351,7 @@ const struct tool_view breakdown_view = {
 	.text = { .begin = print_start, .head = print_head, .body = print_body },
 	.events = { "count" },
 	.not_events = block_not_events,
+	.in_rows = in_rows,
 	.empty = "no I/O seen",
 	.file = { "--heatmap", offsetof(struct breakdown, o.svg), breakdown_heatmap_write },
 };

@@ -399,17 +399,15 @@ int show_end(void *ctx)
 	return renderer_end(show->display, &err);
 }
 
-static bool is_event(const struct show *show, const char *key)
+static bool has_key(const char *const *keys, const char *key)
 {
-	const char *const *other = show->view->not_events;
-
-	while (other && *other && strcmp(*other, key) != 0)
-		other++;
-	return !other || !*other;
+	while (keys && *keys && strcmp(*keys, key) != 0)
+		keys++;
+	return keys && *keys;
 }
 
 /* What losses are to be compared with: the events of the rows, and the lost ones that no row has.
- * Of chosen rows that is unknown. */
+ * Of chosen rows that is unknown.  An event may be in several losses. */
 static void count_events(const struct show *show, struct recording_interval *in)
 {
 	const struct schema *schema = show->tables[0].schema;
@@ -421,10 +419,10 @@ static void count_events(const struct show *show, struct recording_interval *in)
 	for (size_t i = 0; i < interval->n_losses; i++) {
 		const struct loss *loss = &interval->losses[i];
 
-		if (!loss->count || !is_event(show, loss->key))
+		if (!loss->count || has_key(show->view->not_events, loss->key))
 			continue;
 		interval->lost += loss->count;
-		if (strcmp(loss->key, "no_end") != 0)
+		if (!has_key(show->view->in_rows, loss->key))
 			not_in_rows += loss->count;
 	}
 	for (size_t i = 0; !chosen && i < 2 && show->view->events[i]; i++) {
@@ -434,8 +432,11 @@ static void count_events(const struct show *show, struct recording_interval *in)
 		for (size_t k = 0; column && k < in->tables[0].n; k++, row += schema->row_size)
 			interval->events += column_number(column, row);
 	}
-	if (interval->events)
-		interval->events += not_in_rows;
+	if (!interval->events)
+		return;
+	interval->events += not_in_rows;
+	if (interval->events < interval->lost)
+		interval->events = interval->lost;
 }
 
 /* At the end, if the format has no place for it. */

@@ -70,9 +70,10 @@ struct tool_view {
 	void (*done)(void *ctx, const struct recording_interval *in);
 	struct text_view text; /* its ctx is @ctx */
 	/* The columns of the first table whose sum is the number of events that were counted; the
-	 * losses (keys; NULL ends) that are not events. */
+	 * losses (keys; NULL ends) that are not events; those whose events are in the rows, too,
+	 * only without all of their data. */
 	const char *events[2];
-	const char *const *not_events;
+	const char *const *not_events, *const *in_rows;
 	bool moments; /* each row is a moment, and is not added up with rows of other intervals */
 	/* Printed on standard error at the end of a run without any row or loss. */
 	const char *empty;

@@ -669,6 +669,10 @@ static const struct show_setting settings[] = {
 	{ 0 },
 };
 
+static const char *const in_rows[] = {
+	"no_start", "no_end", "clock", "submitters", "percentiles", NULL,
+};
+
 static const struct tool_view view = {
 	.columns = columns,
 	.settings = settings,
@@ -683,6 +687,7 @@ static const struct tool_view view = {
 		  .end = print_end },
 	.events = { "io" },
 	.not_events = block_not_events,
+	.in_rows = in_rows,
 	.empty = "no I/O seen",
 };
 

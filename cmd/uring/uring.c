@@ -205,10 +205,13 @@ static const struct tool_loss losses[] = {
 
 static const char *const not_events[] = { "requests_full", NULL };
 
+static const char *const in_rows[] = { "no_start", "same_user_data", NULL };
+
 static const struct tool_view view = {
 	.schema = &uring_schema,
 	.events = { "count", "more" },
 	.not_events = not_events,
+	.in_rows = in_rows,
 	.screen = &uring_screen,
 	.narrowed = narrowed,
 	.empty = "no I/O seen by io_uring",

@@ -501,10 +501,13 @@ static const struct show_setting settings[] = {
 
 static const char *const not_events[] = { "rows_full_bytes", NULL };
 
+static const char *const in_rows[] = { "lists", "buffers_full", "no_end", "clock", NULL };
+
 static const struct tool_view view = {
 	.columns = columns,
 	.events = { "in_sgs", "out_sgs" },
 	.not_events = not_events,
+	.in_rows = in_rows,
 	.settings = settings,
 	.screen = &virtio_screen,
 	.tables = tables,

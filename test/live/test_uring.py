@@ -261,11 +261,13 @@ class TestTimes(UringTest):
 
 class TestLosses(UringTest):
     def test_in_flight_at_the_start(self):
-        """Counted when they complete, without a time."""
+        """Counted when they complete, without a time: three of seven."""
         with Program("hold:3", "nop:4") as program:
             program.wait_until_held()
-            with self.traced() as results:
-                report = program.end()
+            with Tracer("uring", "-p", program.pid, "0.2") as text:
+                with self.traced() as results:
+                    report = program.end()
+                self.assertIn("iotrace: note: lost 3 of 7 events (42.86%)", text.stop().err)
         [result] = results
         self.assert_losses(result, report, no_start=3)
         self.assertEqual(sum(row["count"] for row in result.rows if row["pid"] == report["pid"]), 7)

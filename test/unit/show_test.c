@@ -175,14 +175,17 @@ static void reader_gone(void **state)
 }
 
 /* The share of the losses that are events, once, at the end. */
-static void worry_of(uint64_t lost, const char *want)
+static void worry_of(uint64_t lost, uint64_t untimed, const char *want)
 {
 	static const char *const not_events[] = { "bytes", NULL };
-	static const struct tool_view counts = { .tables = tables,
-						 .events = { "io" },
-						 .not_events = not_events };
+	static const char *const in_rows[] = { "times", NULL };
+	static const struct tool_view counts = {
+		.tables = tables, .events = { "io" }, .not_events = not_events, .in_rows = in_rows
+	};
 	const struct args args = { .format = FORMAT_CSV, .output = "losses" };
-	const struct loss losses[] = { { "full", "x", lost }, { "bytes", "y", 1000 } };
+	const struct loss losses[] = { { "full", "x", lost },
+				       { "bytes", "y", 1000 },
+				       { "times", "z", untimed } };
 	struct show show = show_of(&args);
 	struct error err = { .status = STATUS_OK };
 	struct capture c;
@@ -193,7 +196,7 @@ static void worry_of(uint64_t lost, const char *want)
 	capture_begin(&c, STDERR_FILENO);
 	for (int last = 0; last <= 1; last++) {
 		const struct row row = { 600 };
-		struct recording_interval in = { .interval = { 1000000000, 2000000000, losses, 2 },
+		struct recording_interval in = { .interval = { 1000000000, 2000000000, losses, 3 },
 						 .tables[0] = { &row, 1 },
 						 .last = last };
 
@@ -207,11 +210,18 @@ static void worry_of(uint64_t lost, const char *want)
 static void losses_are_compared(void **state)
 {
 	(void)state;
-	worry_of(0, "");
-	worry_of(5, "iotrace: note: lost 10 of 1,210 events (0.83%): figures may be off by as much "
-		    "(docs/TROUBLESHOOTING.md#iotrace-lost)\n");
-	worry_of(600,
+	worry_of(0, 0, "");
+	worry_of(5, 0,
+		 "iotrace: note: lost 10 of 1,210 events (0.83%): figures may be off by as much "
+		 "(docs/TROUBLESHOOTING.md#iotrace-lost)\n");
+	worry_of(600, 0,
 		 "iotrace: note: lost 1,200 of 2,400 events (50.00%): do not trust the figures "
+		 "(docs/TROUBLESHOOTING.md#iotrace-lost)\n");
+	worry_of(0, 150,
+		 "iotrace: note: lost 300 of 1,200 events (25.00%): do not trust the figures "
+		 "(docs/TROUBLESHOOTING.md#iotrace-lost)\n");
+	worry_of(100, 900,
+		 "iotrace: note: lost 2,000 of 2,000 events (100.00%): do not trust the figures "
 		 "(docs/TROUBLESHOOTING.md#iotrace-lost)\n");
 }
 
