@@ -23,6 +23,9 @@
 const volatile __u32 n_pids = 0; /* of -p; 0: all */
 const volatile __u32 pids[URING_PIDS] = {};
 
+/* The flag of a request that wanted no completion unless it failed, and has failed; 0: unknown. */
+const volatile __u32 quiet_failed = 0;
+
 /* The lowest bit is the buffer that programs write; user space swaps it. */
 __u32 epoch = 0;
 __u64 losses[URING_LOSSES] = {};
@@ -314,6 +317,16 @@ static __always_inline void count_request(struct uring_value *row, const struct 
 		       false);
 }
 
+static __always_inline void count_unseen(const struct completion *c)
+{
+	struct io_kiocb *req = (void *)c->address;
+
+	if (!req || !(BPF_CORE_READ(req, flags) & quiet_failed))
+		count_loss(&losses[URING_LOSS_NO_START], 1);
+	else if (losses[URING_LOSS_NO_CQE]) /* counted, unless it is older than the trace */
+		count_loss(&losses[URING_LOSS_NO_CQE], -1);
+}
+
 static __always_inline void on_completion(const struct completion *c, struct io_ring_ctx *ctx,
 					  const bool direct)
 {
@@ -333,7 +346,7 @@ static __always_inline void on_completion(const struct completion *c, struct io_
 	if (ends && found == FOUND_SHARED)
 		count_loss(&losses[URING_LOSS_SAME_NAME], 1);
 	if (ends && found == FOUND_NONE)
-		count_loss(&losses[URING_LOSS_NO_START], 1);
+		count_unseen(c);
 	row = row_of(c->ring, request.pid, request.opcode);
 	if (!row) {
 		count_loss(&losses[URING_LOSS_ROWS], 1);

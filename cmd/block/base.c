@@ -41,7 +41,7 @@ _Static_assert(BLK_LOSS_ROWS < TOOL_LOSSES, "room for a tool's own losses");
 
 const char *const block_not_events[] = {
 	"tracked_full", "rows_full_bytes",   "disk_gone", "names",
-	"cgroups",	"processes_evicted", NULL,
+	"cgroups",	"processes_evicted", "no_cqe",	  NULL,
 };
 
 /* ---- the run ---- */

@@ -11,6 +11,7 @@
 #include "cmd/uring/rows.h"
 #include "cmd/uring/screen.h"
 #include "core/base/array.h"
+#include "core/bpf/kernel_types.h"
 #include "core/system/cpus.h"
 #include "probes/uring.skel.h"
 
@@ -80,6 +81,16 @@ static uint32_t rows_of_a_second(void)
 	return rows < 1024 ? 1024 : rows > 8192 ? 8192 : rows;
 }
 
+/* In an enum without a name, which CO-RE cannot match. */
+static uint32_t quiet_failed(const struct hooks *hooks)
+{
+	static const char *const name = "REQ_F_SKIP_LINK_CQES_BIT"; /* since 5.17 */
+	int bit = -1;
+
+	kernel_types_enumerators(hooks_types(hooks), &name, &bit, 1);
+	return bit < 0 || bit > 31 ? 0 : 1U << bit;
+}
+
 static int configure(struct tool_run *t, struct tool_object *object)
 {
 	const struct uring *u = t->ctx;
@@ -93,6 +104,7 @@ static int configure(struct tool_run *t, struct tool_object *object)
 	const struct probe_option probe_options[] = {
 		{ "has_spares", spares },
 		{ "has_request", has_request },
+		{ "quiet_failed", quiet_failed(hooks) },
 		{ "n_pids", n_pids },
 		{ "pids", 0, pids, sizeof(pids) },
 	};
@@ -196,14 +208,14 @@ static const struct tool_loss losses[] = {
 		  "completions that may belong to any of several requests with the same user_data: "
 		  "counted, but not in the times"),
 	TOOL_LOSS(URING_LOSS_NO_CQE, "no_cqe",
-		  "requests that want no completion (IOSQE_CQE_SKIP_SUCCESS): not counted unless "
-		  "they fail"),
+		  "requests without a completion, as their program wants "
+		  "(IOSQE_CQE_SKIP_SUCCESS): not counted"),
 	[URING_LOSSES] = { .key = "missed",
 			   .text = "events missed: the program was already running on that CPU",
 			   .missed = true },
 };
 
-static const char *const not_events[] = { "requests_full", NULL };
+static const char *const not_events[] = { "requests_full", "no_cqe", NULL };
 
 static const char *const in_rows[] = { "no_start", "same_user_data", NULL };
 

@@ -294,11 +294,20 @@ class TestLosses(UringTest):
     @unittest.skipIf(LiveTest.KERNEL < (5, 17), "every request completes")
     def test_without_a_completion(self):
         with self.traced() as results:
-            report = run("nop:7", "quiet:11", "nop:8")
+            report = run("nop:7", "quiet:11", "quietbad:3", "nop:8")
         [result] = results
         self.assert_losses(result, report, no_cqe=11)
         self.assertEqual(self.of(result, report), wanted(report))
-        self.assertEqual(report["rings"][0]["cq_tail"], 15)
+        self.assertEqual(report["rings"][0]["cq_tail"], 18)
+
+    @unittest.skipIf(LiveTest.KERNEL < (5, 17), "every request completes")
+    def test_without_a_completion_is_no_worry(self):
+        with Program("hold:0", "nop:4", "quiet:9") as program:
+            program.wait_until_held()
+            with Tracer("uring", "-p", program.pid, "0.2") as text:
+                program.end()
+                self.assertEqual(text.stop().err, "iotrace: lost: 9 requests without a completion, as their program "
+                                 "wants (IOSQE_CQE_SKIP_SUCCESS): not counted\n")
 
     def test_rows_full(self):
         with self.traced("--map-size", "rows=1") as results:
