@@ -33,7 +33,8 @@ static __always_inline u32 uring_op(u32 opcode)
 }
 
 /* Where a completion only has user_data, each request with it matters. */
-static __always_inline void on_submit(struct io_kiocb *req, const bool direct, const bool failed)
+static __always_inline void on_submit(struct io_kiocb *req, const bool direct,
+				      struct io_uring_sqe *failed)
 {
 	struct uring_request request = { .start_ns = bpf_ktime_get_ns() };
 	struct blk_process process = {};

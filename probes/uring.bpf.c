@@ -208,7 +208,8 @@ static __always_inline bool has_length(u32 opcode)
 	       opcode == OP_WRITE_FIXED;
 }
 
-static __always_inline void on_submit(struct io_kiocb *req, const bool direct, const bool failed)
+static __always_inline void on_submit(struct io_kiocb *req, const bool direct,
+				      struct io_uring_sqe *failed)
 {
 	struct uring_request request = { .start_ns = bpf_ktime_get_ns() };
 	struct uring_name name = {};
@@ -235,7 +236,8 @@ static __always_inline void on_submit(struct io_kiocb *req, const bool direct, c
 	if (!bpf_map_lookup_elem(&rings, &ring_key))
 		put_ring(&ring_key, -2, ring_flags);
 	request.address = address_of(req, direct);
-	request.opcode = KREAD(direct, req, opcode);
+	/* The kernel sets an invalid one to 0. */
+	request.opcode = failed ? BPF_CORE_READ(failed, opcode) : KREAD(direct, req, opcode);
 	if (!failed && has_length(request.opcode))
 		bpf_core_read(&request.len, sizeof(request.len), &((struct io_rw *)req)->len);
 	if (KREAD(direct, ctx, submit_state.link.head))
@@ -365,7 +367,12 @@ static __always_inline void on_completion(const struct completion *c, struct io_
 RAW_TP_PROGS(create_raw, io_uring_create, SEEN_URING_CREATE, 1,
 	     on_create((s32)ctx[0], (u64)arg, (u32)ctx[4]))
 
-TP_PROGS(fail, io_uring_req_failed, SEEN_URING_FAIL, 1, on_submit(arg, direct, true))
+TP_PROGS(fail, io_uring_req_failed, SEEN_URING_FAIL, 1, ({
+		 struct io_uring_sqe *sqe = (void *)ctx[0];
+
+		 __builtin_assume(sqe != NULL);
+		 on_submit(arg, direct, sqe);
+	 }))
 
 RAW_TP_PROGS(work_old_raw, io_uring_queue_async_work, SEEN_URING_WORK, 2,
 	     on_way(arg, direct, REQUEST_WORKER))

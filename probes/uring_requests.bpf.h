@@ -104,8 +104,10 @@ static __always_inline void put_request(const struct uring_name *name,
 		URING_NO_ROOM();
 }
 
-/* A request was read from the ring; @failed: it is invalid, and its completion follows. */
-static __always_inline void on_submit(struct io_kiocb *req, const bool direct, const bool failed);
+/* A request was read from the ring; @failed: its entry, if it is invalid, and its completion
+ * follows. */
+static __always_inline void on_submit(struct io_kiocb *req, const bool direct,
+				      struct io_uring_sqe *failed);
 
 /* ---- completion ---- */
 
@@ -285,9 +287,9 @@ static __always_inline void on_overflow(u64 ring, u64 user_data, s32 res, u32 fl
 
 /* 5.10.y with 5.15's io_uring, since 5.10.162: (ring, request, ...); in 6.1 (request, ...). */
 RAW_TP_PROGS(submit_old_raw, io_uring_submit_sqe, SEEN_URING_SUBMIT, 1,
-	     on_submit(arg, direct, false))
-TP_PROGS(submit_sqe, io_uring_submit_sqe, SEEN_URING_SUBMIT, 0, on_submit(arg, direct, false))
-TP_PROGS(submit_req, io_uring_submit_req, SEEN_URING_SUBMIT, 0, on_submit(arg, direct, false))
+	     on_submit(arg, direct, NULL))
+TP_PROGS(submit_sqe, io_uring_submit_sqe, SEEN_URING_SUBMIT, 0, on_submit(arg, direct, NULL))
+TP_PROGS(submit_req, io_uring_submit_req, SEEN_URING_SUBMIT, 0, on_submit(arg, direct, NULL))
 
 RAW_TP_PROGS(complete_old_raw, io_uring_complete, SEEN_URING_COMPLETE, 0,
 	     on_complete_unnamed(arg, ctx[1], (s32)ctx[2], (u32)ctx[3]))

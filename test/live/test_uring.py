@@ -16,7 +16,8 @@ from iotest import (MIB, LiveTest, LoopDisk, Tracer, add_up, each_way, forced, i
 PROGRAM = f"{os.path.dirname(iotest.LOAD)}/uring"
 NOP, READ_FIXED, POLL_ADD, TIMEOUT, ACCEPT, CANCEL, READ, WRITE, MULTISHOT = 0, 4, 6, 11, 13, 14, 22, 23, 49
 NAMES = {NOP: "nop", READ_FIXED: "read_fixed", POLL_ADD: "poll_add", TIMEOUT: "timeout", ACCEPT: "accept",
-         CANCEL: "async_cancel", READ: "read", WRITE: "write", 31: "provide_buffers", MULTISHOT: "read_multishot"}
+         CANCEL: "async_cancel", READ: "read", WRITE: "write", 31: "provide_buffers", MULTISHOT: "read_multishot",
+         255: "op 255"}
 WAIT_NS = 50_000_000  # of a step that waits
 DISABLED = "/proc/sys/kernel/io_uring_disabled"  # since 6.6
 FIELDS = "count", "failed", "shorts", "more"
@@ -218,9 +219,10 @@ class TestWays(UringTest):
             self.assertEqual(self.ways(result, report, "nop")[2:4], (0, 30))
 
     def test_failed_and_short(self):
-        for result, report in self.both("bad:9", "short:8", "read:7"):
+        for result, report in self.both("bad:9", "short:8", "read:7", "invalid:5"):
+            ring = report["pid"], str(report["rings"][0]["fd"])
             self.assertEqual(self.assert_counts(result, report),
-                             {(report["pid"], str(report["rings"][0]["fd"]), "read"): (24, 9, 8, 0)})
+                             {(*ring, "read"): (24, 9, 8, 0), (*ring, "op 255"): (5, 5, 0, 0)})
 
     def test_overflow(self):
         """Of 40 completions that stay in the ring, one of 8 entries has room for 8."""

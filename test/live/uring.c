@@ -31,7 +31,7 @@
 #define BLOCK	4096
 #define BATCH	4
 #define WAIT_MS 50
-#define OPS	64
+#define OPS	256
 #define SKIP	77
 
 /* Newer than the headers of some build machines. */
@@ -233,6 +233,8 @@ static void put_one(struct ring *r, const char *name, unsigned int i)
 		sqe = put(r, IORING_OP_FSYNC, file, NULL, 0, 0);
 	else if (!strcmp(name, "bad"))
 		sqe = put(r, IORING_OP_READ, -1, buffer, BLOCK, 0);
+	else if (!strcmp(name, "invalid"))
+		sqe = put(r, OPS - 1, -1, NULL, 0, 0);
 	else if (!strcmp(name, "fixed"))
 		sqe = put(r, IORING_OP_READ_FIXED, file, buffer, BLOCK, 0);
 	else {
