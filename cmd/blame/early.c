@@ -23,6 +23,7 @@ static void find(void *ctx, const struct stuck_row *row)
 	struct early_request *r;
 	/* Without a time of its own: the device has had it for at least this long. */
 	const uint64_t age = row->age_ns ? row->age_ns : row->device_ns;
+	char comm[PROCESS_NAME_SIZE];
 
 	if (strcmp(row->kind, STUCK_KIND_REQUEST) != 0 || age >= now || now - age >= e->begin_ns ||
 	    e->n == EARLY_MOST)
@@ -30,9 +31,10 @@ static void find(void *ctx, const struct stuck_row *row)
 	r = ARRAY_ADD(e->requests, e->n);
 	if (!r)
 		return;
+	process_names_escape(row->comm, comm);
 	*r = (struct early_request){
 		.labels = { .disk = keep(e, row->disk),
-			    .comm = keep(e, row->pid ? row->comm : KEYS_UNKNOWN),
+			    .comm = keep(e, row->pid ? comm : KEYS_UNKNOWN),
 			    .cgroup = keep(e, row->cgroup),
 			    .unit = keep(e, row->unit),
 			    .container = keep(e, row->container),

@@ -237,8 +237,9 @@ static int add_pair(struct blame_rows *rows, const struct blame_row *all,
 
 	if (!pair->behind_ns && !pair->beside_ns)
 		return 0;
-	row = add_row(rows, all, itself ? blame_itself : blame_by,
-		      itself ? "(itself)" : disk->owners[owner], pair->behind_ns + pair->beside_ns);
+	row =
+	    add_row(rows, all, itself ? blame_itself : blame_by,
+		    itself ? BLAME_ITSELF : disk->owners[owner], pair->behind_ns + pair->beside_ns);
 	if (!row)
 		return -ENOMEM;
 	row->behind_ns = pair->behind_ns;
@@ -279,7 +280,7 @@ static int add_victim(struct blame_rows *rows, const struct blame_disk *disk, ui
 		return 0;
 	blame_settle(v);
 	all.time_ns = v->admit_ns + v->queue_ns + v->device_ns;
-	row = add_row(rows, &all, blame_all, "(all)", all.time_ns);
+	row = add_row(rows, &all, blame_all, BLAME_ALL, all.time_ns);
 	if (!row)
 		return -ENOMEM;
 	row->ios = v->ios;
@@ -290,8 +291,8 @@ static int add_victim(struct blame_rows *rows, const struct blame_disk *disk, ui
 	row->with_p99_ns = blame_percentile(v->times, NULL, 990, &row->with);
 	for (uint32_t i = 0; !r && i < BLAME_OWNERS; i++)
 		r = add_pair(rows, &all, disk, v, i, disk->own[owner] ?: owner);
-	r = r ? r : add_rest(rows, &all, blame_alone, "(alone)", v->alone_ns);
-	r = r ? r : add_rest(rows, &all, blame_idle, "(idle)", v->idle_ns);
+	r = r ? r : add_rest(rows, &all, blame_alone, BLAME_ALONE, v->alone_ns);
+	r = r ? r : add_rest(rows, &all, blame_idle, BLAME_IDLE, v->idle_ns);
 	r = r ? r : add_rest(rows, &all, blame_unknown, "[unknown]", v->unknown_ns);
 	qsort(rows->rows + first, rows->n - first, sizeof(*rows->rows), compare_times);
 	return r;

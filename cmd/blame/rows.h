@@ -23,6 +23,12 @@ struct blame_row {
 
 extern const struct schema blame_schema;
 
+/* Culprits that are none.  (No process has these names: core/naming/process_names.c.) */
+#define BLAME_ALL    "(all)"
+#define BLAME_ITSELF "(itself)"
+#define BLAME_ALONE  "(alone)"
+#define BLAME_IDLE   "(idle)"
+
 /* Kinds of rows. */
 extern const char blame_all[], blame_by[], blame_itself[], blame_alone[], blame_idle[],
     blame_unknown[];

@@ -97,19 +97,26 @@ static struct name *entry_of(struct process_names *n, uint32_t pid, uint64_t sta
 
 #define UNKNOWN "?"
 
-/* The labels of rows of no process, or of many.  "[other processes]" is longer than any name. */
-static const char *const own_names[] = { "(other)", "[unknown]", "[lost stack]", UNKNOWN };
+/* The labels of rows of no process, or of many, and blame's.  "[other processes]" is longer than
+ * any name. */
+static const char *const own_names[] = { "(other)", "[unknown]", "[lost stack]", UNKNOWN,
+					 "(all)",   "(itself)",	 "(alone)",	 "(idle)" };
 
 /* A process can choose any name. */
+void process_names_escape(const char *comm, char to[PROCESS_NAME_SIZE])
+{
+	memcpy(to, comm, strnlen(comm, PROCESS_NAME_SIZE - 1) + 1);
+	to[PROCESS_NAME_SIZE - 1] = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(own_names); i++)
+		if (strcmp(to, own_names[i]) == 0)
+			snprintf(to, PROCESS_NAME_SIZE, "\\x%02x%s", (unsigned char)own_names[i][0],
+				 own_names[i] + 1);
+}
+
 static void set_comm(struct name *name, const char *comm)
 {
-	memcpy(name->comm, comm, strnlen(comm, PROCESS_NAME_SIZE - 1) + 1);
-	name->comm[PROCESS_NAME_SIZE - 1] = 0;
+	process_names_escape(comm, name->comm);
 	name->known = true;
-	for (size_t i = 0; i < ARRAY_SIZE(own_names); i++)
-		if (strcmp(name->comm, own_names[i]) == 0)
-			snprintf(name->comm, sizeof(name->comm), "\\x%02x%s",
-				 (unsigned char)own_names[i][0], own_names[i] + 1);
 }
 
 int process_names_put(struct process_names *n, uint32_t pid, uint64_t start_ns, const char *comm)

@@ -28,6 +28,9 @@ int process_names_put(struct process_names *n, uint32_t pid, uint64_t start_ns, 
  * valid until process_names_forget() or process_names_free(). */
 const char *process_names_get(struct process_names *n, uint32_t pid, uint64_t start_ns);
 
+/* The same for the kernel's name @comm, as process_names_put() has it. */
+void process_names_escape(const char *comm, char to[PROCESS_NAME_SIZE]);
+
 /* For how many processes process_names_get() had no name since the last call, each counted once. */
 uint64_t process_names_lost(struct process_names *n);
 

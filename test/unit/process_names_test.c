@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "cmd/blame/rows.h"
 #include "cmd/block/by.h"
 #include "cmd/stack/table.h"
 #include "cmd/top/rows.h"
@@ -58,7 +59,9 @@ static void test_put(void **state)
 static void test_own_names(void **state)
 {
 	static const char *const own[] = { METRICS_OTHER,   KEYS_UNKNOWN,	TOP_OTHERS,
-					   STACK_TREE_LOST, TABLE_LOST_PROCESS, "?" };
+					   STACK_TREE_LOST, TABLE_LOST_PROCESS, "?",
+					   BLAME_ALL,	    BLAME_ITSELF,	BLAME_ALONE,
+					   BLAME_IDLE };
 	struct process_names *n = opened();
 
 	(void)state;
@@ -70,6 +73,8 @@ static void test_own_names(void **state)
 	assert_string_equal(process_names_get(n, NO_PID, 5), "\\x28other)");
 	put(n, NO_PID, 5, "[lost stack]");
 	assert_string_equal(process_names_get(n, NO_PID, 5), "\\x5blost stack]");
+	put(n, NO_PID, 5, "(itself)");
+	assert_string_equal(process_names_get(n, NO_PID, 5), "\\x28itself)");
 	put(n, NO_PID, 5, "(others)");
 	assert_string_equal(process_names_get(n, NO_PID, 5), "(others)");
 	process_names_free(n);
