@@ -49,13 +49,29 @@ static void csv_text(struct sink *sink, const char *text, bool in_list)
 		sink_puts(sink, "...");
 }
 
-static void csv_string(struct sink *sink, const char *text)
+/* As it is, for iotrace itself. */
+static void csv_exact(struct sink *sink, const char *text)
+{
+	for (size_t n; *text; text += n) {
+		n = strcspn(text, "\"");
+		sink_write(sink, text, n);
+		if (text[n]) {
+			sink_puts(sink, "\"\"");
+			n++;
+		}
+	}
+}
+
+static void csv_string(struct sink *sink, const char *text, bool exact)
 {
 	bool quoted = strpbrk(text, ",\"\r\n");
 
 	if (quoted)
 		sink_puts(sink, "\"");
-	csv_text(sink, text, false);
+	if (exact)
+		csv_exact(sink, text);
+	else
+		csv_text(sink, text, false);
 	if (quoted)
 		sink_puts(sink, "\"");
 }
@@ -87,7 +103,7 @@ static void csv_slots(struct sink *sink, const struct hist *h)
 	}
 }
 
-static void csv_value(struct sink *sink, const struct column *column, const void *row)
+static void csv_value(struct sink *sink, const struct column *column, const void *row, bool exact)
 {
 	switch (column->type) {
 	case COLUMN_U64:
@@ -98,7 +114,7 @@ static void csv_value(struct sink *sink, const struct column *column, const void
 		sink_puts(sink, column_integer(column, row) ? "true" : "false");
 		break;
 	case COLUMN_STR:
-		csv_string(sink, column_string(column, row));
+		csv_string(sink, column_string(column, row), exact);
 		break;
 	case COLUMN_FRAMES:
 		csv_frames(sink, column_frames(column, row));
@@ -121,7 +137,7 @@ static void csv_heading(struct sink *sink, const struct renderer *r, const struc
 		if (!has_cell(r, &schema->columns[i]))
 			continue;
 		sink_puts(sink, ",");
-		csv_string(sink, schema->columns[i].key);
+		csv_string(sink, schema->columns[i].key, false);
 	}
 	sink_puts(sink, "\n");
 }
@@ -141,7 +157,7 @@ static void csv_row(struct sink *sink, const struct renderer *r, const struct in
 		if (!has_cell(r, &schema->columns[i]))
 			continue;
 		sink_puts(sink, ",");
-		csv_value(sink, &schema->columns[i], row);
+		csv_value(sink, &schema->columns[i], row, r->slots);
 	}
 	sink_puts(sink, "\n");
 }

@@ -88,8 +88,8 @@ int renderer_end(struct renderer *r, struct error *err);
  * {"type":"interval","start":S.NNNNNNNNN,"end":...,"rows":[...],"losses":{...}}; losses that are 0
  * are absent.  A further table that has rows is a list like "rows".
  * CSV: a header line, then one line for each row, beginning with start and end.  Losses: like text.
- * With renderer.slots histograms are cells, "SLOT:COUNT;SLOT:COUNT" of the fine slots, and an
- * interval without rows is a line with its times only.
+ * With renderer.slots histograms are cells, "SLOT:COUNT;SLOT:COUNT" of the fine slots, strings are
+ * exact, and an interval without rows is a line with its times only.
  */
 extern const struct renderer_ops text_renderer, json_renderer, csv_renderer;
 

@@ -19,22 +19,10 @@ static uint64_t number(const struct csv *csv, const char *name)
 	return strtoull(csv_text(csv, name), NULL, 10);
 }
 
-/* CSV has the first character of "-bash" as "\x2d", so that no spreadsheet computes with it.  Only
- * such a character is meant: a name may begin with "\x41" itself. */
 static const char *kept(struct fsyncs *f, const char *name)
 {
-	const char *cell = csv_text(&f->csv, name);
-	char *plain = NULL;
-	const char *text;
-	unsigned int first;
-	int len = 0;
+	const char *text = text_keep(&f->texts, csv_text(&f->csv, name));
 
-	if (sscanf(cell, "\\x%2x%n", &first, &len) == 1 && len == 4 && first &&
-	    strchr("=+-@\t\r\n", (int)first) &&
-	    asprintf(&plain, "%c%s", (int)first, cell + len) < 0)
-		plain = NULL;
-	text = text_keep(&f->texts, plain ?: cell);
-	free(plain);
 	f->bytes += text ? strlen(text) : 0;
 	f->no_memory |= !text;
 	return text;
@@ -79,7 +67,8 @@ static size_t take_text(void *ctx, char *text)
 		f->no_memory |= !f->heading || !csv_open(&f->csv, f->heading);
 	}
 	for (f->csv.next = text + skipped; !f->no_memory && csv_next(&f->csv);)
-		add_call(f);
+		if (*csv_text(&f->csv, "time"))
+			add_call(f);
 	return (size_t)(f->csv.next - text);
 }
 
@@ -108,8 +97,9 @@ static int by_end(const void *a, const void *b)
 
 int fsyncs_read(struct fsyncs *f, const struct blame_options *o, struct error *err)
 {
-	const char *args[] = { "--replay", o->fsync, "--csv", NULL, NULL, NULL, NULL, NULL };
-	size_t n = 3;
+	const char *args[] = { "--replay", o->fsync, "--csv", "--slots", NULL,
+			       NULL,	   NULL,     NULL,    NULL };
+	size_t n = 4;
 	struct part part;
 	int r;
 

@@ -236,7 +236,7 @@ def stretched(data, count):
 
 
 def put_text(text):
-    data = text.encode()
+    data = text.encode(errors="surrogateescape")
     return put_number(len(data)) + data
 
 

@@ -38,11 +38,13 @@ import unittest
 
 import crafted
 import recording
+from recording import STR, U32, U64
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDINGS = os.path.join(HERE, "../data/recordings")
 IOTRACE = os.environ.get("IOTRACE", "")
 NOBODY = 65534
+NS = 10**9
 FORMATS = {"text": [], "json": ["--json"], "csv": ["--csv"]}
 SVG = "SVG"  # stands for a file whose content is expected
 
@@ -1239,6 +1241,47 @@ class Crafted(unittest.TestCase):
         argv = [IOTRACE, "blame", "--replay", path_of("blame-held.rec"), "--screen"]
         status, _, err = self.on_screen(argv, [(b"q", b"DISK")], drop_privileges)
         self.assertEqual((status, err), (2, "iotrace: --screen does not go with --held\n"))
+
+
+class Divided(unittest.TestCase):
+    """blame of recordings of slow."""
+    IOS = {"rows": {**dict.fromkeys(("time", "device_ns"), U64), "pid": U32,
+                    **dict.fromkeys(("comm", "disk", "op", "unit", "user_name"), STR)}}
+    CALLS = {"rows": {**dict.fromkeys(("time", "total_ns"), U64), "pid": U32,
+                      **dict.fromkeys(("comm", "disks", "phases"), STR)}}
+    # A process's name is any bytes; CSV for programs has some of these otherwise.
+    NAMES = "-q", r"\x2dq", r"\x5cx2dq", "b\udcff", r"b\xff", '"a, b"', "c\nd"
+
+    def setUp(self):
+        folder = Folder()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.__enter__()  # pylint: disable=unnecessary-dunder-call
+
+    def write(self, name, *made):
+        path = os.path.join(self.folder, name)
+        with open(path, "wb") as file:
+            file.write(recording.made(*made))
+        return path
+
+    def ios(self, user="", **settings):
+        """A read of each of NAMES, one after the other."""
+        rows = [{"time": NS + i * 1000, "pid": i, "comm": name, "disk": "sda", "op": "read", "device_ns": 500, "unit": "u",
+                 "user_name": user} for i, name in enumerate(self.NAMES)]
+        return self.write("ios", "slow", settings, self.IOS, [("", NS, 2 * NS, {"rows": rows})])
+
+    def rows(self, *args):
+        status, out, err = replay("blame", *args, "--json")
+        self.assertEqual((status, err), (0, b""))
+        return [row for line in out.decode().splitlines() for row in json.loads(line).get("rows", ())]
+
+    def test_names(self):
+        """Each fsync's own request is its own, and no other's."""
+        calls = [{"time": NS + i * 1000, "total_ns": 500, "pid": i, "comm": name, "disks": "sda", "phases": "data 500"}
+                 for i, name in enumerate(self.NAMES)]
+        path = self.write("calls", "slow", {"fsync": 1}, self.CALLS, [("", NS, 1500000000, {"rows": calls}),
+                                                                      ("", 1500000000, 2 * NS, {"rows": []})])
+        rows = self.rows(self.ios(), "--fsync", path, "--by", "comm")
+        self.assertEqual([(row["kind"], row["time_ns"]) for row in rows], [("all", 500), ("itself", 500)] * len(self.NAMES))
 
 
 class Confined(unittest.TestCase):
