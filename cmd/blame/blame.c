@@ -686,7 +686,8 @@ static int check_replay(void *ctx, struct error *err)
 		error_hint(err, "record with `iotrace slow -m 0`");
 		return -EINVAL;
 	}
-	if (!args_given(&o->args, BLAME_KEY_BY) && !args_given(&o->args, BLAME_KEY_WEIGHT))
+	if ((!args_given(&o->args, BLAME_KEY_BY) || o->by == o->given_by) &&
+	    (!args_given(&o->args, BLAME_KEY_WEIGHT) || o->weight == o->given_weight))
 		return blame_check_held(o, err);
 	error_set(err, STATUS_USAGE, -EINVAL, "--by and --weight cannot change in a replay");
 	error_hint(err, "a recording of `iotrace slow -m 0` can be divided in any way");
@@ -702,8 +703,7 @@ static int replay(struct tool_run *t, struct error *err)
 
 static int check_slow(void *ctx, const struct recording_reader *reader, struct error *err)
 {
-	(void)ctx;
-	return recorded_check(reader, err);
+	return recorded_check(reader, &((struct blame *)ctx)->o, err);
 }
 
 static int take_slow(void *ctx, const struct recording_interval *in, struct error *err)

@@ -76,6 +76,8 @@ int blame_options(int argc, char **argv, struct blame_options *o, struct error *
 	o->by = KEY_PROCESS + 1;
 	r = args_parse(&blame_args, o, argc, argv, &o->args, err);
 	o->args.all = true; /* COMMAND's culprits are others */
+	o->given_by = o->by;
+	o->given_weight = o->weight;
 	if (o->held && !args_given(&o->args, BLAME_KEY_BY))
 		o->by = KEY_UNIT + 1;
 	if (!r && o->fsync && !o->args.replay) {

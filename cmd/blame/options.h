@@ -18,8 +18,10 @@ struct blame_options {
 	by_keys by;		     /* --by */
 	enum blame_weight_by weight; /* --weight */
 	const char *victim;	     /* --victim; NULL: all */
-	bool held;		     /* --held */
-	const char *fsync;	     /* --fsync; NULL: none */
+	by_keys given_by;	     /* in a replay by and weight are the recording's */
+	enum blame_weight_by given_weight;
+	bool held;	   /* --held */
+	const char *fsync; /* --fsync; NULL: none */
 };
 
 /* Its options, without their own. */

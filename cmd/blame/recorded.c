@@ -38,18 +38,25 @@ static const struct column columns[] = {
 
 const struct schema recorded_schema = SCHEMA(columns, struct recorded_row);
 
-int recorded_check(const struct recording_reader *reader, struct error *err)
+int recorded_check(const struct recording_reader *reader, const struct blame_options *o,
+		   struct error *err)
 {
-	if (recording_reader_setting(reader, "fsync", 0)) {
-		error_set(err, STATUS_USAGE, -EINVAL, "the recording of slow has fsyncs, not I/Os");
-		error_hint(err, "record with `iotrace slow -m 0`");
-		return -EINVAL;
-	}
-	if (!recording_reader_setting(reader, "min_ns", 0) &&
-	    !recording_reader_setting(reader, "most", 0))
+	const bool users = keys_have(o->by, KEY_USER);
+	const char *what = NULL;
+
+	if (recording_reader_setting(reader, "fsync", 0))
+		what = "the recording of slow has fsyncs, not I/Os";
+	else if (recording_reader_setting(reader, "min_ns", 0) ||
+		 recording_reader_setting(reader, "most", 0))
+		what = "the recording of slow lacks the faster I/Os";
+	else if (recording_reader_setting(reader, "filtered", 0))
+		what = "the recording of slow lacks I/Os (-p, --cgroup, COMMAND or a partition)";
+	else if (users && !keys_have(recording_reader_setting(reader, "by", 0), KEY_USER))
+		what = "the recording of slow has no users";
+	if (!what)
 		return 0;
-	error_set(err, STATUS_USAGE, -EINVAL, "the recording of slow lacks the faster I/Os");
-	error_hint(err, "record with `iotrace slow -m 0`");
+	error_set(err, STATUS_USAGE, -EINVAL, "%s", what);
+	error_hint(err, "record with `iotrace slow -m 0%s`", users ? " --by user" : "");
 	return -EINVAL;
 }
 

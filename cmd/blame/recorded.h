@@ -22,8 +22,9 @@ struct recorded {
 	struct fsyncs fsyncs;  /* --fsync: they are the victims, and not the I/Os */
 };
 
-/* Has it all I/Os?  -EINVAL with @err. */
-int recorded_check(const struct recording_reader *reader, struct error *err);
+/* Has it all I/Os, and what @o needs?  -EINVAL with @err. */
+int recorded_check(const struct recording_reader *reader, const struct blame_options *o,
+		   struct error *err);
 
 /* Adds the I/Os of an interval to @rows. 0 or -ENOMEM. */
 int recorded_take(struct recorded *r, struct blame_rows *rows, const struct blame_options *o,

@@ -736,7 +736,7 @@ static int check_segment(const struct show *show, const struct source *source, s
 		       recording_reader_setting(source->first, name, 0);
 	}
 	if (same)
-		return 0;
+		return is_other(show) ? show->view->other.check(show->ctx, reader, err) : 0;
 	error_set(err, STATUS_FAILED, -EINVAL, "%s was recorded with other options than %s",
 		  segment_called(source), source->segments.names.list[0].name);
 	error_hint(err, "narrow it with --begin and --end, or replay the file itself");

@@ -116,6 +116,9 @@ int slow_options(int argc, char **argv, struct slow_options *o, struct error *er
 	/* User space selects the slowest, among all that may be one of them. */
 	if (o->most && !args_given(&o->args, KEY_LIMIT))
 		o->limit = 0;
+	o->replay_by = o->by;
+	if (o->args.replay)
+		o->by = 0; /* unless the recording has it */
 	r = slow_fsync_check(o, err);
 	return r ? r : blk_check_options(&o->filters, &o->args, err);
 }

@@ -11,13 +11,15 @@ struct slow_options {
 	struct blk_filters filters;
 	uint64_t min_ns; /* -m; in a replay, the run's */
 	uint64_t replay_min_ns;
-	uint64_t most;	/* -n: the slowest of an interval; 0: all that are slow */
-	uint64_t limit; /* --limit: records per second; 0: all */
-	by_keys by;	/* --by */
-	bool bio;	/* --bio */
-	bool stacks;	/* -K */
-	bool user;	/* -U */
-	bool fsync;	/* --fsync: calls, not I/Os */
+	uint64_t most;	   /* -n: the slowest of an interval; 0: all that are slow */
+	uint64_t limit;	   /* --limit: records per second; 0: all */
+	by_keys by;	   /* --by */
+	by_keys replay_by; /* the same, given with --replay */
+	bool filtered;	   /* not all I/Os of a disk: -p, --cgroup, COMMAND, a partition */
+	bool bio;	   /* --bio */
+	bool stacks;	   /* -K */
+	bool user;	   /* -U */
+	bool fsync;	   /* --fsync: calls, not I/Os */
 };
 
 #define MAX_SLOWEST 10000

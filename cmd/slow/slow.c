@@ -130,8 +130,11 @@ int slow_tool_options(struct tool_run *run, int argc, char **argv, struct error 
 
 static int resolve(struct tool_run *run, struct error *err)
 {
-	const struct slow *s = run->ctx;
+	struct slow *s = run->ctx;
 
+	s->o.filtered = blk_filters_submitters(&s->o.filters, &s->o.args);
+	for (uint32_t i = 0; i < s->o.filters.n_disks; i++)
+		s->o.filtered |= s->o.filters.disks[i].partition;
 	if (s->o.bio || blk_disk_has_requests(&s->o.filters))
 		return s->o.user ? user_stacks_resolve(run, err) : 0;
 	error_set(err, STATUS_USAGE, -EINVAL, "%s is a bio-based device", s->o.filters.disk.name);
@@ -406,14 +409,22 @@ static void free_slow(void *ctx)
 
 /* ---- display ---- */
 
-/* In a replay: what took less than -m of the run is not there. */
+/* In a replay: what took less than -m of the run is not there, nor are users without --by user. */
 static int check_min(void *ctx, struct error *err)
 {
 	struct slow *s = ctx;
+	const bool users = keys_have(s->o.by, KEY_USER);
 	char secs[32];
 
+	if (args_given(&s->o.args, KEYS_KEY))
+		s->o.by = s->o.replay_by;
 	if (slow_fsync_check(&s->o, err))
 		return -EINVAL;
+	if (keys_have(s->o.by, KEY_USER) && !users) {
+		error_set(err, STATUS_USAGE, -EINVAL, "the recording has no users");
+		error_hint(err, "record with --by user");
+		return -EINVAL;
+	}
 	if (!args_given(&s->o.args, 'm'))
 		return 0;
 	tool_seconds(s->o.min_ns * 1000, secs, sizeof(secs));
@@ -679,7 +690,8 @@ static const struct show_setting settings[] = {
 	SHOW_SETTING(struct slow, "stacks", 0, o.stacks, 1),
 	SHOW_SETTING(struct slow, "user_stacks", 0, o.user, 1),
 	SHOW_SETTING(struct slow, "fsync", 0, o.fsync, 1),
-	SHOW_SETTING(struct slow, "by", KEYS_KEY, o.by, UINT64_MAX),
+	SHOW_SETTING(struct slow, "by", 0, o.by, UINT64_MAX),
+	SHOW_SETTING(struct slow, "filtered", 0, o.filtered, 1),
 	{ 0 },
 };
 

@@ -458,12 +458,14 @@ class TestRecorded(BlameTest):
             self.assertEqual(sum(row[part] for row in by_disk.rows), sum(row[part] for row in rows))
 
     def test_not_all(self):
-        """A recording that lacks the faster I/Os cannot be divided."""
-        with LoopDisk(8 * MIB) as disk, tempfile.NamedTemporaryFile(suffix=".rec") as file:
-            iotrace("slow", "-m", "5", "-d", disk.name, "--record", file.name, "0.1", "1")
-            result = iotrace("blame", "--replay", file.name)
-        self.assertEqual(result.status, 2)
-        self.assertIn("slow -m 0", result.err)
+        """A recording that lacks I/Os cannot be divided."""
+        with LoopDisk(8 * MIB, partitions=[(2048, 4096)]) as disk, tempfile.NamedTemporaryFile(suffix=".rec") as file:
+            for args in (["-m", "5"], ["-m", "0", "-p", f"{os.getpid()}"], ["-m", "0", "--cgroup", "/"],
+                         ["-m", "0", "-d", f"{disk.name}p1"]):
+                iotrace("slow", *args, *([] if "-d" in args else ["-d", disk.name]), "--record", file.name, "0.1", "1")
+                self.assert_one_line(iotrace("blame", "--replay", file.name), 2, "slow -m 0")
+            iotrace("slow", "-m", "0", "-d", disk.name, "--record", file.name, "--", "true")
+            self.assert_one_line(iotrace("blame", "--replay", file.name), 2, "slow -m 0")
 
 
 # The same as PACED, but it writes a page of the disk and syncs it.

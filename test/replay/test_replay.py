@@ -828,7 +828,7 @@ class Width(unittest.TestCase):
         "blame": [["--victim", "database"]],
         "breakdown": [["--hist"], ["--heatmap"], ["-m"], ["-u"], ["--by", "container,disk"], ["--by", "user,comm"]],
         "kvm": [["-l"], ["-l", "-z"], ["-1", "-f", "kvm_exit"]],
-        "slow": [["--by", "unit,user"], ["-m", "1"]],
+        "slow": [["--by", "unit,container"], ["-m", "1"]],
         "stack": [["--by", "process,disk"], ["-r", "2"]],
         "top": [["-C", "--by", "disk,comm"], ["-C", "--by", "unit,container"], ["-C", "-s", "time"]],
         "virtio": [["-T"]],
@@ -1245,8 +1245,6 @@ class Crafted(unittest.TestCase):
 
 class Divided(unittest.TestCase):
     """blame of recordings of slow."""
-    IOS = {"rows": {**dict.fromkeys(("time", "device_ns"), U64), "pid": U32,
-                    **dict.fromkeys(("comm", "disk", "op", "unit", "user_name"), STR)}}
     CALLS = {"rows": {**dict.fromkeys(("time", "total_ns"), U64), "pid": U32,
                       **dict.fromkeys(("comm", "disks", "phases"), STR)}}
     # A process's name is any bytes; CSV for programs has some of these otherwise.
@@ -1265,14 +1263,54 @@ class Divided(unittest.TestCase):
 
     def ios(self, user="", **settings):
         """A read of each of NAMES, one after the other."""
-        rows = [{"time": NS + i * 1000, "pid": i, "comm": name, "disk": "sda", "op": "read", "device_ns": 500, "unit": "u",
+        columns = {c["key"]: c["type"] for c in recording.read(path_of("slow.rec"))["tables"][0]["columns"]}
+        rows = [{**{key: "" if kind == STR else 0 for key, kind in columns.items()}, "time": NS + i * 1000, "pid": i,
+                 "comm": name, "disk": "sda", "op": "read", "total_ns": 500, "device_ns": 500, "unit": "u",
                  "user_name": user} for i, name in enumerate(self.NAMES)]
-        return self.write("ios", "slow", settings, self.IOS, [("", NS, 2 * NS, {"rows": rows})])
+        return self.write("ios", "slow", settings, {"rows": columns}, [("", NS, 2 * NS, {"rows": rows})])
 
     def rows(self, *args):
         status, out, err = replay("blame", *args, "--json")
         self.assertEqual((status, err), (0, b""))
         return [row for line in out.decode().splitlines() for row in json.loads(line).get("rows", ())]
+
+    def refused(self, subcommand, path, *args, how="iotrace slow -m 0"):
+        status, out, err = replay(subcommand, path, *args)
+        self.assertEqual((status, out, err.count(b"\n"), how.encode() in err), (2, b"", 1, True), err)
+
+    def test_users(self):
+        """By user only of a recording by user: in others the names are empty."""
+        by_unit, by_user = 5, 7 << 8 | 5  # enum by_key + 1, the first in the lowest byte
+        for settings in {}, {"by": by_unit}:
+            path = self.ios(**settings)
+            for by in "user", "process,user":
+                self.refused("blame", path, "--by", by, how="`iotrace slow -m 0 --by user`")
+                self.refused("slow", path, "--by", by, how="record with --by user")
+            self.assertEqual(replay("slow", path, "--by", "unit")[0], 0)
+        path = self.ios("ann", by=by_user)
+        self.assertEqual({row["victim"] for row in self.rows(path, "--by", "user")}, {"ann"})
+        self.assertIn(b"by user\n 100.0%        7  ann\n", replay("slow", path, "--by", "user")[1])
+        self.assertIn(b"by unit,user\n 100.0%        7  u, ann\n", replay("slow", path)[1])
+
+    def test_not_all(self):
+        """A recording that lacks I/Os, or a later segment of one."""
+        for lack in "min_ns", "most", "fsync", "filtered":
+            self.refused("blame", self.ios(**{lack: 1}))
+        os.mkdir(os.path.join(self.folder, "both"))
+        for i in range(2):
+            os.rename(self.ios(filtered=i), os.path.join(self.folder, f"both/20260101T00000{i}.000Z-slow.rec"))
+        status, out, err = replay("blame", os.path.join(self.folder, "both/slow"))  # the heading is out by then
+        self.assertEqual((status, out.count(b"\n"), b"iotrace slow -m 0" in err), (2, 1, True), err)
+
+    def test_own(self):
+        """A recording of blame: the options that it has already change nothing; others are refused."""
+        path = path_of("blame.rec")
+        settings = recording.read(path)["head"]["settings"]
+        self.assertEqual((settings["by"], settings["weight"]), (3, 0))
+        for same in ["--by", "comm"], ["--weight", "requests"], ["--by", "comm", "--weight", "requests"]:
+            self.assertEqual(replay("blame", path, *same), replay("blame", path))
+        for other in ["--by", "process"], ["--weight", "bytes"], ["--by", "comm", "--weight", "bytes"]:
+            self.refused("blame", path, *other)
 
     def test_names(self):
         """Each fsync's own request is its own, and no other's."""
