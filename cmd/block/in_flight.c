@@ -20,7 +20,7 @@
 #define NAME_SIZE 64
 #define COMM_SIZE 64
 
-/* A disk with requests in flight. */
+/* A disk with requests in flight, or counts_none(). */
 struct waiting_disk {
 	char name[NAME_SIZE];
 	uint32_t dev;
@@ -56,7 +56,19 @@ static bool is_chosen(const struct waits *w, const char *name)
 
 /* ---- /proc/diskstats ---- */
 
-/* The disks of @line with requests; partitions and bio-based devices have none. */
+/* Without I/O statistics (queue/iostats 0) a disk's number in flight is always 0: only the walk
+ * knows. */
+static bool counts_none(const char *name)
+{
+	char path[sizeof("/sys/block//queue/iostats") + NAME_SIZE];
+	FILE *file FCLOSE_AT_END = NULL;
+
+	snprintf(path, sizeof(path), "/sys/block/%s/queue/iostats", name);
+	file = fopen(path, "re");
+	return file && fgetc(file) == '0';
+}
+
+/* The disks of @line that have requests, or may; partitions and bio-based devices have none. */
 static bool parse_line(const char *line, struct waiting_disk *to)
 {
 	unsigned long long reads, writes, discards = 0, flushes = 0;
@@ -66,13 +78,12 @@ static bool parse_line(const char *line, struct waiting_disk *to)
 	/* The last operation since 5.5: flush commands. */
 	if (sscanf(line,
 		   "%u %u %63s %llu %*u %*u %*u %llu %*u %*u %*u %u %*u %*u %llu %*u %*u %*u %llu",
-		   &major, &minor, to->name, &reads, &writes, &now, &discards, &flushes) < 6 ||
-	    !now)
+		   &major, &minor, to->name, &reads, &writes, &now, &discards, &flushes) < 6)
 		return false;
 	to->dev = DISK_DEV(major, minor);
 	to->completed = reads + writes + discards + flushes;
 	snprintf(path, sizeof(path), "/sys/block/%s/mq", to->name);
-	return !strchr(to->name, '/') && !access(path, F_OK);
+	return !strchr(to->name, '/') && !access(path, F_OK) && (now || counts_none(to->name));
 }
 
 static const struct waiting_disk *find(const struct waits *w, uint32_t dev)

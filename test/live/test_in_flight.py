@@ -57,6 +57,21 @@ class TestInFlight(StuckTest):
                     else:
                         self.check(disk, 3, begun, *args, "-d", disk.name, "0.2", "1")
 
+    def test_no_statistics(self):
+        """queue/iostats is 0: the kernel's own number in flight is 0, too."""
+        with hung_disk() as disk:
+            disk.queue("iostats", 0)
+            _, begun = self.readers(disk, 2, waiting=0)
+            self.assertTrue(wait_until(
+                lambda: sum(row["threads"] for row in self.stuck(disk)["threads"]) == 2, patience(20)))
+            self.wait_for_age(begun)
+            for args in ["top", "-C"], ["breakdown", "-T", "blk"], ["slow"], ["blame"]:
+                with self.subTest(args=args):
+                    result = iotrace(*args, "-d", disk.name, "0.2", "1")
+                    (count, _, seconds, comm), = self.lines(result, disk)
+                    self.assertEqual((count, comm), (2, "reader"), result)
+                    self.assertLessEqual(seconds, (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - min(begun)) / SECOND + 1)
+
     def test_async(self):
         """By libaio and io_uring: no thread waits for them."""
         for how in "aio", "uring":
