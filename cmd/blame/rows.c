@@ -363,7 +363,7 @@ static void forget_owners(struct blame_rows *rows, struct blame_disk *disk)
 		}
 }
 
-/* By victim, its sum first. */
+/* By disk and victim, its sum first. */
 static int compare_names(const void *a, const void *b)
 {
 	const struct blame_row *x = a, *y = b;
@@ -375,10 +375,8 @@ static int compare_names(const void *a, const void *b)
 static int compare_shown(const void *a, const void *b)
 {
 	const struct blame_row *x = a, *y = b;
-	int r = strcmp(x->disk, y->disk);
+	int r = (x->victim_ns < y->victim_ns) - (x->victim_ns > y->victim_ns);
 
-	if (!r && x->victim_ns != y->victim_ns)
-		r = x->victim_ns < y->victim_ns ? 1 : -1;
 	r = r ?: compare_names(a, b);
 	return r ?: (x->time_ns < y->time_ns) - (x->time_ns > y->time_ns);
 }

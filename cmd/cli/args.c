@@ -55,6 +55,7 @@ static const struct args_option common_options[] = {
 	{ "list-hooks", 0, NULL, NULL, ARGS_OTHER, ARGS_FLAG(list_hooks), .flags = ARGS_HIDDEN },
 	{ "slots", 0, NULL, NULL, ARGS_OTHER, ARGS_FLAG(slots), .flags = ARGS_HIDDEN },
 	{ "rerecord", 0, "FD", NULL, ARGS_OTHER, ARGS_TEXT(rerecord), .flags = ARGS_HIDDEN },
+	{ "around", 0, NULL, NULL, ARGS_OTHER, ARGS_FLAG(around), .flags = ARGS_HIDDEN },
 	{ "map-size", 0, "MAP=N", NULL, ARGS_OTHER, ARGS_TAKEN(take_map_size),
 	  .flags = ARGS_HIDDEN },
 	{ 0 },
@@ -821,6 +822,8 @@ static int check_all(const struct args_spec *spec, const struct args *args, stru
 		{ (args->begin || args->end) && !args->replay, "--begin and --end require --replay",
 		  "a run begins now" },
 		{ args->rerecord && !args->replay, "--rerecord requires --replay", NULL },
+		{ args->around && (!args->begin || args->end), "--around requires --begin alone",
+		  NULL },
 		{ args->sums && !args->replay, "--sum requires --replay", "a run has an INTERVAL" },
 	};
 

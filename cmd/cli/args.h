@@ -27,6 +27,7 @@ struct args {
 	bool list_hooks;      /* hidden */
 	bool slots;	      /* hidden: --slots, with --csv: struct renderer */
 	const char *rerecord; /* hidden: --rerecord=FD[,KEY], a replay: cmd/engine/rerecord.h */
+	bool around;	      /* hidden: --around, with --begin: the five minutes around it */
 	bool help;
 	const char *hooks[ARGS_HOOKS + 1]; /* hidden: --hook EVENT=KIND:TARGET */
 	uint32_t map_rows;		   /* hidden: --map-size rows=N, 0: the probe's own size */

@@ -58,7 +58,7 @@ struct narrow {
 	struct pivot_rows sum;
 	struct pivot_kind more; /* of the second table; .all NULL: none */
 	struct pivot_rows more_sum;
-	uint64_t sum_start_ns; /* 0: nothing */
+	uint64_t sum_start_ns, sum_end_ns; /* the first and the last moment; end 0: nothing */
 	struct loss losses[SUM_LOSSES];
 	size_t n_losses;
 	struct text_set loss_names;
@@ -91,14 +91,15 @@ static int add_span(const struct narrow *w, FILE *file, const char *name, struct
 	if (!recording_reader_open(file, name, &reader, &unused) &&
 	    !recording_reader_bind(reader, NULL, 0, &unused))
 		while (recording_reader_next(reader, &in, &unused) > 0) {
-			if (!span->any)
-				span->start = clock_local(in.interval.start_ns, in.utc_offset);
+			const uint64_t start = clock_local(in.interval.start_ns, in.utc_offset);
+
+			if (!span->any || start < span->start)
+				span->start = start;
 			span->end = clock_local(in.interval.end_ns, in.utc_offset);
 			span->utc_offset = in.utc_offset;
 			span->any = true;
 			span->n++;
-			if (is_between(w, clock_local(in.interval.start_ns, in.utc_offset),
-				       span->end))
+			if (is_between(w, start, span->end))
 				span->last = span->n;
 		}
 	recording_reader_close(reader);
@@ -129,46 +130,89 @@ static uint64_t distance(const struct span *span, uint64_t at)
 	return at < span->start ? span->start - at : at > span->end ? at - span->end : 0;
 }
 
-/* A time of day: on the day that is within the recording, or closest to it. */
-static int find_clock(const char *option, const char *text, const struct span *span,
-		      uint64_t of_day, uint64_t *at, struct error *err)
+/* A time of day: the last one that is within the recording, or not farther than @slack from it,
+ * else the closest one; before @below.  *n: how many are within. */
+static uint64_t find_clock(const struct span *span, uint64_t of_day, uint64_t slack, uint64_t below,
+			   size_t *n)
 {
-	uint64_t day = span->start / DAY_NS * DAY_NS;
+	uint64_t day = span->start / DAY_NS * DAY_NS, at;
 
-	*at = day >= DAY_NS ? day - DAY_NS + of_day : of_day;
-	for (; day <= span->end + DAY_NS; day += DAY_NS) {
-		if (!distance(span, *at) && !distance(span, day + of_day) && *at != day + of_day) {
-			error_set(err, STATUS_USAGE, -EINVAL,
-				  "%s %s is more than once in the recording", option,
-				  text_shown(text).text);
-			error_hint(err, "give the date too: 2026-11-28 03:12");
-			return -EINVAL;
-		}
-		if (distance(span, day + of_day) < distance(span, *at))
-			*at = day + of_day;
+	*n = 0;
+	at = day >= DAY_NS ? day - DAY_NS + of_day : of_day;
+	for (; day <= span->end + DAY_NS && day + of_day < below; day += DAY_NS) {
+		const bool within = distance(span, day + of_day) <= slack;
+
+		*n += within;
+		if (within || distance(span, day + of_day) < distance(span, at))
+			at = day + of_day;
 	}
-	return 0;
+	return at;
 }
 
-static int resolve(const char *option, const char *text, const struct span *span, uint64_t *at,
-		   struct error *err)
+/* The first one after @from. */
+static uint64_t next_clock(uint64_t from, uint64_t of_day)
 {
-	struct moment moment;
-	int r = text ? parse_moment(option, text, &moment, err) : 0;
+	const uint64_t at = from / DAY_NS * DAY_NS + of_day;
 
-	if (r || !text || !span->any)
+	return at > from ? at : at + DAY_NS;
+}
+
+/* No time of day. */
+static uint64_t find_moment(const struct span *span, const struct moment *moment)
+{
+	if (moment->kind == MOMENT_BEFORE_END)
+		return span->end > moment->ns ? span->end - moment->ns : 0;
+	if (moment->kind == MOMENT_UTC)
+		return clock_local(moment->ns, span->utc_offset);
+	return moment->ns;
+}
+
+static void tell_day(const char *option, const char *text, uint64_t at, size_t n)
+{
+	char date[CLOCK_TEXT_SIZE];
+
+	if (n > 1)
+		report_line("note: %s %s is %s, the last of %zu such times in the recording",
+			    option, text_shown(text).text, clock_date(at, 0, date), n);
+}
+
+#define AROUND_NS (150 * NS_PER_SEC) /* of --around, to both sides */
+
+/* Who asks what happens now means a time that is not recorded yet: an interval has not ended. */
+#define UNFINISHED_NS (60 * NS_PER_SEC)
+
+/* --begin and --end; without a recording (span->any) only what is wrong with the options. */
+static int resolve(struct narrow *w, const struct span *span, struct error *err)
+{
+	const struct args *args = w->args;
+	const char *const option = args->around ? "--at" : "--begin";
+	const uint64_t slack = args->around ? UNFINISHED_NS : 0;
+	struct moment begin = { MOMENT_NONE, 0 }, end = begin;
+	size_t n;
+	int r = args->begin ? parse_moment(option, args->begin, &begin, err) : 0;
+
+	if (!r && args->end)
+		r = parse_moment("--end", args->end, &end, err);
+	if (r || !span->any)
 		return r;
-	switch (moment.kind) {
-	case MOMENT_CLOCK:
-		return find_clock(option, text, span, moment.ns, at, err);
-	case MOMENT_BEFORE_END:
-		*at = span->end > moment.ns ? span->end - moment.ns : 0;
-		break;
-	case MOMENT_UTC:
-		*at = clock_local(moment.ns, span->utc_offset);
-		break;
-	default:
-		*at = moment.ns;
+	if (args->end && end.kind != MOMENT_CLOCK)
+		w->to = find_moment(span, &end);
+	if (begin.kind == MOMENT_CLOCK) {
+		w->from = find_clock(span, begin.ns, slack, w->to, &n);
+		tell_day(option, args->begin, w->from, n);
+	} else if (args->begin) {
+		w->from = find_moment(span, &begin);
+	}
+	if (end.kind == MOMENT_CLOCK) {
+		w->to = find_clock(span, end.ns, 0, UINT64_MAX, &n);
+		if (args->begin && (n > 1 || (w->to <= w->from && !distance(span, w->from))))
+			w->to = next_clock(w->from > span->start ? w->from : span->start, end.ns);
+		else
+			tell_day("--end", args->end, w->to, n);
+	}
+	if (args->around) {
+		w->to = w->from + AROUND_NS;
+		w->from -= w->from < AROUND_NS ? w->from : AROUND_NS;
 	}
 	return 0;
 }
@@ -199,7 +243,8 @@ static int find_bounds(const struct narrow *w, const struct segments *segments, 
 	for (size_t i = last; !r && segments->is_directory && i > 0; i--) {
 		r = find_span(w, segments, i, i, name, &end, err);
 		if (!r && end.any) {
-			span->start = span->any ? span->start : end.start;
+			if (!span->any || end.start < span->start)
+				span->start = end.start;
 			span->end = end.end;
 			span->utc_offset = end.utc_offset;
 			span->any = true;
@@ -240,21 +285,17 @@ int narrow_open(const struct args *args, struct segments *segments, const char *
 	if (!args->begin && !args->end && !args->sums && !segments->is_directory)
 		return 0;
 	/* First what is wrong without the file. */
-	r = resolve("--begin", args->begin, &span, &w->from, err);
-	if (!r)
-		r = resolve("--end", args->end, &span, &w->to, err);
+	r = resolve(w, &span, err);
 	if (!r)
 		r = find_bounds(w, segments, name, &bounds, err);
 	if (!r)
-		r = resolve("--begin", args->begin, &bounds, &w->from, err);
-	if (!r)
-		r = resolve("--end", args->end, &bounds, &w->to, err);
+		r = resolve(w, &bounds, err);
 	if (r)
 		return r;
 	if (segments->is_directory)
 		choose_segments(w, segments);
 	r = find_span(w, segments, 0, segments->n - 1, name, &span, err);
-	w->last = args->end || args->sums || segments->is_directory ? span.last : 0;
+	w->last = args->end || args->around || args->sums || segments->is_directory ? span.last : 0;
 	bounds.last = span.last;
 	return r ? r : check_span(w, &bounds, err);
 }
@@ -623,7 +664,7 @@ static void empty_sum(struct narrow *w)
 {
 	pivot_free(&w->sum);
 	pivot_free(&w->more_sum);
-	w->sum_start_ns = 0;
+	w->sum_end_ns = 0;
 	w->n_losses = 0;
 }
 
@@ -634,10 +675,13 @@ static int add_to_sum(struct narrow *w, struct recording_interval *in, struct er
 	const struct pivot_rows from = { &w->kind, (char *)rows->rows, rows->n, { NULL } };
 	const struct recording_rows *more = &in->tables[1];
 	const struct pivot_rows from_more = { &w->more, (char *)more->rows, more->n, { NULL } };
-	const uint64_t length = in->interval.end_ns - in->interval.start_ns;
+	const struct interval one = in->interval;
 
-	if (!w->sum_start_ns)
-		w->sum_start_ns = in->interval.start_ns;
+	/* The clock may have been set back. */
+	if (!w->sum_end_ns || one.start_ns < w->sum_start_ns)
+		w->sum_start_ns = one.start_ns;
+	if (one.end_ns > w->sum_end_ns)
+		w->sum_end_ns = one.end_ns;
 	if (w->sum.n + rows->n > SUM_ROWS || w->more_sum.n + more->n > SUM_ROWS) {
 		error_set(err, STATUS_FAILED, -E2BIG, "--sum: more than %d rows", SUM_ROWS);
 		error_hint(err, "choose a shorter time, or --by fewer keys");
@@ -647,12 +691,13 @@ static int add_to_sum(struct narrow *w, struct recording_interval *in, struct er
 	    (w->more.all && pivot_add(&w->more_sum, &from_more, NULL, SUM_ROWS)))
 		return error_no_memory(err);
 	/* The next one would end later than half of an interval beyond it. */
-	if (!in->last && (!w->args->sum_ns ||
-			  in->interval.end_ns + length / 2 < w->sum_start_ns + w->args->sum_ns))
-		return NARROW_SKIP;
+	if (!in->last && (!w->args->sum_ns || one.end_ns + (one.end_ns - one.start_ns) / 2 <
+						  w->sum_start_ns + w->args->sum_ns))
+		return NARROW_ADD;
 	in->tables[0] = (struct recording_rows){ w->sum.rows, w->sum.n };
 	in->tables[1] = (struct recording_rows){ w->more_sum.rows, w->more_sum.n };
 	in->interval.start_ns = w->sum_start_ns;
+	in->interval.end_ns = w->sum_end_ns;
 	in->interval.losses = w->losses;
 	in->interval.n_losses = w->n_losses;
 	w->sum_shown = true;
@@ -691,6 +736,12 @@ int narrow_interval(struct narrow *w, void *ctx, struct recording_interval *in, 
 	if ((w->n_choices || w->joins || w->sums) && w->view->narrowed)
 		r = w->view->narrowed(ctx, (void *)rows->rows, rows->n, w->joins || w->sums);
 	return r ? error_no_memory(err) : NARROW_SHOW;
+}
+
+void narrow_times(const struct narrow *w, uint64_t *from, uint64_t *to)
+{
+	*from = w->from;
+	*to = w->to;
 }
 
 bool narrow_ends(const struct narrow *w)

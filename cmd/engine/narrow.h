@@ -25,10 +25,13 @@ int narrow_tables(struct narrow *narrow, const struct recording_reader *reader,
 		  struct error *err);
 
 /* Changes @in into what is shown of it, or of it and those before it; the last one that is shown is
- * marked so. -errno with @err. */
-enum { NARROW_SKIP, NARROW_SHOW };
+ * marked so.  NARROW_ADD: it will be shown with others. -errno with @err. */
+enum { NARROW_SKIP, NARROW_ADD, NARROW_SHOW };
 int narrow_interval(struct narrow *narrow, void *ctx, struct recording_interval *in,
 		    struct error *err);
+
+/* What is chosen, clock_local(); 0, UINT64_MAX: all before, after. */
+void narrow_times(const struct narrow *narrow, uint64_t *from, uint64_t *to);
 
 /* Was that the last interval that is shown, although more may follow? */
 bool narrow_ends(const struct narrow *narrow);

@@ -687,7 +687,9 @@ struct source {
 	struct narrow *narrow;
 	struct recording_table tables[RECORDING_TABLES];
 	size_t n_tables;
-	uint64_t end_ns; /* of the last interval of the segment before; 0: of the present one */
+	uint64_t end_ns;      /* of the interval before; 0: none */
+	uint64_t recorded_ns; /* of all intervals that are shown */
+	int32_t utc_offset;   /* of the last one */
 };
 
 static const char *segment_called(const struct source *source)
@@ -779,18 +781,41 @@ static int read_interval(struct show *show, struct source *source, struct record
 
 #define GAP_NS (NS_PER_SEC / 2)
 
-static void note_gap(const struct show *show, struct source *source,
-		     const struct recording_interval *in)
+static void note_gap(const struct show *show, struct source *source, const struct interval *in,
+		     int32_t utc_offset)
 {
 	char from[CLOCK_TEXT_SIZE], to[CLOCK_TEXT_SIZE];
-	const uint64_t before = source->end_ns, now = in->interval.start_ns;
+	const uint64_t before = source->end_ns, now = in->start_ns;
 
-	source->end_ns = in->interval.end_ns;
-	if (before && now > before && now - before > GAP_NS && source->segments.is_directory &&
-	    !show->screen)
-		report_line("note: nothing was recorded from %s to %s",
-			    clock_date(before, in->utc_offset, from),
-			    clock_date(now, in->utc_offset, to));
+	source->end_ns = in->end_ns;
+	source->recorded_ns += in->end_ns - in->start_ns;
+	source->utc_offset = utc_offset;
+	if (!before || !source->segments.is_directory || show->screen)
+		return;
+	clock_date(before, utc_offset, from);
+	clock_date(now, utc_offset, to);
+	if (now > before + GAP_NS)
+		report_line("note: nothing was recorded from %s to %s", from, to);
+	else if (before > now + GAP_NS)
+		report_line("note: the clock was set back from %s to %s", from, to);
+}
+
+/* For programs, too: which time it was, by the recorded clock, and how much of it was recorded. */
+static void explain_times(const struct source *source)
+{
+	char line[2 * CLOCK_TEXT_SIZE + 128];
+	char begin[CLOCK_TEXT_SIZE] = "the beginning", end[CLOCK_TEXT_SIZE] = "the end";
+	uint64_t from, to;
+
+	narrow_times(source->narrow, &from, &to);
+	if (from)
+		clock_date(from, 0, begin);
+	if (to != UINT64_MAX)
+		clock_date(to + NS_PER_SEC - 1, 0, end);
+	snprintf(line, sizeof(line),
+		 "replayed: %.9f s, from '%s' to '%s', clock: UTC %+" PRId32 " s",
+		 (double)source->recorded_ns / 1e9, begin, end, source->utc_offset);
+	report_verbose(line);
 }
 
 /* Reads the next interval to be shown: 1; 0: the recording has ended. */
@@ -799,13 +824,16 @@ static int next_interval(struct show *show, struct source *source, struct record
 {
 	int r, what = NARROW_SKIP;
 
-	while (what == NARROW_SKIP) {
+	while (what == NARROW_SKIP || what == NARROW_ADD) {
+		struct interval own;
+
 		r = read_interval(show, source, in, err);
 		if (r <= 0)
 			return r;
+		own = in->interval; /* not the sum */
 		what = narrow_interval(source->narrow, show->ctx, in, err);
-		if (what == NARROW_SHOW)
-			note_gap(show, source, in);
+		if (what == NARROW_ADD || what == NARROW_SHOW)
+			note_gap(show, source, &own, in->utc_offset);
 	}
 	return what < 0 ? what : 1;
 }
@@ -934,10 +962,11 @@ static int take_other(struct show *show, struct source *source, struct recording
 		r = next_interval(show, source, &in, err);
 		if (r <= 0)
 			break;
-		if (first)
+		if (first || in.interval.start_ns < out->interval.start_ns)
 			out->interval.start_ns = in.interval.start_ns;
 		first = false;
-		out->interval.end_ns = in.interval.end_ns;
+		if (in.interval.end_ns > out->interval.end_ns)
+			out->interval.end_ns = in.interval.end_ns;
 		out->utc_offset = in.utc_offset;
 		r = show->view->other.take(show->ctx, &in, err);
 	}
@@ -976,6 +1005,8 @@ static int replay(struct show *show, struct source *source, struct error *err)
 		return r;
 	r = show_error(show, show_end(show), err);
 	narrow_report(source->narrow);
+	if (show->args->verbose && !show->screen)
+		explain_times(source);
 	return r;
 }
 

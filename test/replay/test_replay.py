@@ -727,7 +727,7 @@ class Narrowed(unittest.TestCase):
         self.assertIn(b"--begin and --end need a file", done.stderr)
 
     def test_more_than_a_day(self):
-        """A time of day may be ambiguous, or on the other side of midnight."""
+        """A time of day may be there several times, or be on the other side of midnight."""
         def made(data, starts):
             """Intervals of a second that begin at these epochs."""
             parts = list(recording.blocks(data))
@@ -758,16 +758,18 @@ class Narrowed(unittest.TestCase):
                     ((-2, -1, 0, 1), ["--begin", "-90m"], (0, 1)),
                     ((-2, -1, 0, 1), ["--begin", "21:00", "--end", "05:00"], (-2, -1, 0, 1)),
                     ((1, 25, 49), ["--begin", "2026-11-22 00:00"], (25, 49)),
-                    ((1, 25, 49), ["--begin", "01:00"], None)):
+                    ((1, 25, 49), ["--end", "2026-11-22 12:00", "--begin", "00:30"], (25,)),
+                    ((1, 25, 49), ["--begin", "2026-11-21", "--end", "02:00"], (1,)),
+                    ((1, 25, 49), ["--begin", "2026-11-21 00:30Z", "--end", "02:00"], (1,)),
+                    ((1, 10, 25, 34), ["--begin", "09:30", "--end", "02:00"], (34,)),
+                    ((1, 25, 49), ["--begin", "01:00"], (49,))):
                 with self.subTest(hours=hours, option=option), open(path, "wb") as to:
                     to.write(made(data, [midnight + h * 3600 for h in hours]))
                     to.flush()
                     status, out, err = replay("top", path, "--json", *option)
-                    if want is None:
-                        self.assertEqual(status, 2)
-                        self.assertIn(b"is more than once in the recording (give the date", err)
-                        continue
                     self.assertEqual(status, 0, err)
+                    if option == ["--begin", "01:00"]:
+                        self.assertIn(b"note: --begin 01:00 is 2026-11-23 01:00:00, the last of 3 such times in", err)
                     self.assertEqual([(int(float(json.loads(line)["start"])) - midnight) / 3600
                                       for line in out.splitlines()[1:]], list(want))
 
