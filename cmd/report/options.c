@@ -2,16 +2,11 @@
 #include "cmd/report/options.h"
 
 #include <errno.h>
-#include <string.h>
+#include <stdio.h>
 
 #include "cmd/engine/segments.h"
-#include "core/base/clock.h"
-#include "core/base/parse.h"
 
 #define OWN struct report_options
-
-#define AROUND_NS (150 * NS_PER_SEC) /* of --at, to both sides */
-#define DAY_NS	  (86400 * NS_PER_SEC)
 
 static const struct args_option options[] = {
 	{ "dir", 0, "DIR", "the directory of `iotrace record` (" SEGMENTS_DIR ")", ARGS_COUNTED,
@@ -57,39 +52,6 @@ const struct args_spec report_args = {
 	.examples = examples,
 };
 
-/* The moment @ns of @kind, as an option takes it. */
-static void put_moment(int kind, uint64_t ns, char *to, size_t size)
-{
-	char text[CLOCK_TEXT_SIZE];
-
-	if (kind == MOMENT_BEFORE_END)
-		snprintf(to, size, "-%llus", (unsigned long long)(ns / NS_PER_SEC) + 1);
-	else if (kind == MOMENT_CLOCK)
-		snprintf(to, size, "%s", clock_time(ns % DAY_NS, 0, text));
-	else
-		snprintf(to, size, "%s", clock_date(ns, 0, text));
-}
-
-static int set_around(struct report_options *o, struct error *err)
-{
-	struct moment at;
-	int r = parse_moment("--at", o->at, &at, err);
-
-	if (r)
-		return r;
-	if (at.kind == MOMENT_BEFORE_END) {
-		put_moment(at.kind, at.ns + AROUND_NS, o->from, sizeof(o->from));
-		if (at.ns > AROUND_NS)
-			put_moment(at.kind, at.ns - AROUND_NS, o->to, sizeof(o->to));
-		return 0;
-	}
-	/* A time of day may be on the day before. */
-	put_moment(at.kind, at.ns + DAY_NS - AROUND_NS - (at.kind == MOMENT_CLOCK ? 0 : DAY_NS),
-		   o->from, sizeof(o->from));
-	put_moment(at.kind, at.ns + AROUND_NS, o->to, sizeof(o->to));
-	return 0;
-}
-
 int report_options(int argc, char **argv, struct report_options *o, struct error *err)
 {
 	int r;
@@ -106,9 +68,7 @@ int report_options(int argc, char **argv, struct report_options *o, struct error
 	if (o->at && (o->begin || o->end))
 		return error_set(err, STATUS_USAGE, -EINVAL,
 				 "--at and --begin or --end are mutually exclusive");
-	if (o->at)
-		return set_around(o, err);
-	snprintf(o->from, sizeof(o->from), "%s", o->begin ?: o->end ? "" : "-60m");
+	snprintf(o->from, sizeof(o->from), "%s", o->at ?: o->begin ?: o->end ? "" : "-60m");
 	snprintf(o->to, sizeof(o->to), "%s", o->end ?: "");
 	return 0;
 }

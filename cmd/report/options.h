@@ -12,7 +12,9 @@ struct report_options {
 	const char *output;	      /* NULL: standard output */
 	const char *bundle;	      /* --bundle; NULL: no */
 	bool anonymous;
-	char from[64], to[64]; /* for --begin and --end of a replay; "": its end */
+	/* For --begin and --end of a replay; "": its beginning, its end; of --at the time itself.
+	 */
+	char from[64], to[64];
 };
 
 extern const struct args_spec report_args;

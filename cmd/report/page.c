@@ -28,12 +28,13 @@ static void put_character(struct page *page, const char *text, size_t len)
 }
 
 /* Names of CSV may have control characters: bytes as "\\xNN". */
-static void put(struct page *page, const char *text)
+static void put_bytes(struct page *page, const char *text, size_t n)
 {
+	const char *end = text + n;
 	uint32_t code;
 	size_t len;
 
-	for (; *text; text += len) {
+	for (; text < end; text += len) {
 		len = utf8_decode(text, &code);
 		if (*text == '\n' || (len && !unicode_is_control(code))) {
 			put_character(page, text, len);
@@ -42,6 +43,11 @@ static void put(struct page *page, const char *text)
 		fprintf(page->stream, "\\x%02x", (unsigned char)*text);
 		len = 1;
 	}
+}
+
+static void put(struct page *page, const char *text)
+{
+	put_bytes(page, text, strlen(text));
 }
 
 /* Only in a web page. */
@@ -56,10 +62,9 @@ static void tag(struct page *page, const char *text)
 }
 
 int page_open(struct page *page, const char *path, const char *by, const char *dir,
-	      uint64_t start_ns, uint64_t end_ns, struct error *err)
+	      uint64_t start_ns, uint64_t end_ns, int32_t utc_offset, struct error *err)
 {
 	char from[CLOCK_TEXT_SIZE], to[CLOCK_TEXT_SIZE];
-	const int32_t offset = clock_utc_offset(start_ns);
 	int r;
 
 	page->path = path;
@@ -76,9 +81,9 @@ int page_open(struct page *page, const char *path, const char *by, const char *d
 	tag(page, style);
 	tag(page, "</style></head><body>\n<h1>");
 	put(page, "I/O from ");
-	put(page, clock_date(start_ns, offset, from));
+	put(page, clock_date(start_ns, utc_offset, from));
 	put(page, " to ");
-	put(page, clock_date(end_ns, offset, to));
+	put(page, clock_date(end_ns, utc_offset, to));
 	tag(page, "</h1>\n<code>");
 	put(page, path ? "" : "\n");
 	put(page, by);
@@ -126,10 +131,14 @@ void page_lines(struct page *page, char *text, size_t most)
 
 static void put_word(struct page *page, const char *word)
 {
-	const char *quote = strpbrk(word, " '\"\\$*?;&|<>()") ? "\"" : "";
+	const char *quote = strpbrk(word, " '\"\\$`*?[~#!{;&|<>()") ? "'" : "";
 
 	put(page, " ");
 	put(page, quote);
+	for (const char *at; *quote && (at = strchr(word, '\'')); word = at + 1) {
+		put_bytes(page, word, (size_t)(at - word));
+		put(page, "'\\''");
+	}
 	put(page, word);
 	put(page, quote);
 }

@@ -20,7 +20,7 @@ struct page {
 /* Opens @path (NULL: standard output), and writes the beginning.  @by: "recorded by ...".  -errno
  * with @err; page_close() in any case. */
 int page_open(struct page *page, const char *path, const char *by, const char *dir,
-	      uint64_t start_ns, uint64_t end_ns, struct error *err);
+	      uint64_t start_ns, uint64_t end_ns, int32_t utc_offset, struct error *err);
 
 void page_heading(struct page *page, const char *heading);
 /* Lines of text, as they are, below the lines of the call before; of page_lines() at most @most,

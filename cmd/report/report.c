@@ -2,6 +2,7 @@
 /* iotrace report: what several subcommands say of one time. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,8 @@
 #include "cmd/cli/command.h"
 #include "cmd/cli/report.h"
 #include "cmd/engine/csv.h"
+#include "cmd/engine/segments.h"
+#include "cmd/engine/show.h"
 #include "cmd/engine/trigger_file.h"
 #include "cmd/report/bundle.h"
 #include "cmd/report/options.h"
@@ -29,16 +32,15 @@
 
 /* Requests of a disk by operation. */
 struct rates {
-	char disk[64], op[16];
+	char disk[64], op[32];
 	double count, total_ns, p99_ns;
 };
-
-#define ROWS 64
 
 /* A time, in ns since the epoch; end_ns 0: nothing was recorded. */
 struct period {
 	uint64_t start_ns, end_ns;
-	struct rates rows[ROWS];
+	double seconds; /* that were recorded of it */
+	struct rates *rows;
 	size_t n;
 };
 
@@ -50,6 +52,9 @@ struct report {
 	struct period now;		     /* what is shown */
 	char from[TIME_SIZE], to[TIME_SIZE]; /* in whole seconds around it */
 	char by[256];			     /* iotrace's version, kernel, machine */
+	int utc_offset;			     /* of the machine that recorded it */
+	char *notes;			     /* on that time: lines */
+	const char *const *words;	     /* of breakdown */
 };
 
 /* For --begin and --end: the machine that recorded may be in another time zone. */
@@ -62,7 +67,8 @@ static void put_time(uint64_t epoch_ns, char to[TIME_SIZE])
 
 /* ---- the parts ---- */
 
-/* Runs @subcommand for @from to @to ("": as far as there is something), with @more options. */
+/* Runs @subcommand for @from to @to ("": as far as there is something), with @more options.  --at
+ * is around @from; find_time() replaces it by the times. */
 static int run_part(const struct report *r, const char *subcommand, const char *from,
 		    const char *to, const char *const *more, struct part *out, struct error *err)
 {
@@ -77,6 +83,8 @@ static int run_part(const struct report *r, const char *subcommand, const char *
 		args[n++] = "--end";
 		args[n++] = to;
 	}
+	if (r->o.at)
+		args[n++] = "--around";
 	while (*more)
 		args[n++] = *more++;
 	return part_run(subcommand, args, out, err);
@@ -134,66 +142,158 @@ static void read_name(const struct csv *csv, const char *column, char *to, size_
 	snprintf(to, size, "%s%s", begins ? "-" : "", text + (begins ? strlen(minus) : 0));
 }
 
-/* A text of CSV. */
+static int longest_of_rates(const void *a, const void *b)
+{
+	const struct rates *x = a, *y = b;
+
+	return (x->total_ns < y->total_ns) - (x->total_ns > y->total_ns);
+}
+
+/* A text of CSV.  The rows with the longest times first. */
 static void read_period(char *text, struct period *to)
 {
 	struct csv csv;
 
 	*to = (struct period){ .n = 0 };
 	for (bool more = csv_open(&csv, text) && csv_next(&csv); more; more = csv_next(&csv)) {
-		struct rates *row = &to->rows[to->n];
+		const uint64_t start_ns = (uint64_t)(csv_number(&csv, "start") * 1e9);
+		const uint64_t end_ns = (uint64_t)(csv_number(&csv, "end") * 1e9);
+		const char *layer = csv_text(&csv, "layer");
+		const bool is_disk = strcmp(layer, "blk") == 0;
+		struct rates *row;
 
-		if (!to->end_ns)
-			to->start_ns = (uint64_t)(csv_number(&csv, "start") * 1e9);
-		to->end_ns = (uint64_t)(csv_number(&csv, "end") * 1e9);
-		if (to->n == ROWS || !csv_has(&csv, "p99_ns")) /* breakdown --value: no times */
+		/* The clock may have been set back. */
+		if (!to->end_ns || start_ns < to->start_ns)
+			to->start_ns = start_ns;
+		if (end_ns > to->end_ns)
+			to->end_ns = end_ns;
+		/* breakdown --value has no times */
+		row = csv_has(&csv, "p99_ns") ? ARRAY_ADD(to->rows, to->n) : NULL;
+		if (!row)
 			continue;
 		*row = (struct rates){ .count = csv_number(&csv, "count"),
 				       .total_ns = csv_number(&csv, "total_ns"),
 				       .p99_ns = csv_number(&csv, "p99_ns") };
 		snprintf(row->disk, sizeof(row->disk), "%s", csv_text(&csv, "disk"));
-		snprintf(row->op, sizeof(row->op), "%s", csv_text(&csv, "op"));
-		to->n++;
+		snprintf(row->op, sizeof(row->op), "%s%s%s", is_disk ? "" : layer,
+			 is_disk ? "" : " ", csv_text(&csv, "op"));
 	}
+	if (to->n)
+		qsort(to->rows, to->n, sizeof(*to->rows), longest_of_rates);
 }
 
-/* The first line that a replay with -v prints: "iotrace: recorded by ...: the command line". */
+/* The last line that a replay with -v prints: the time that was chosen, by the recorder's clock,
+ * and how many seconds of it were recorded. */
+#define REPLAYED "iotrace: replayed: "
+
+struct replayed {
+	double seconds;
+	char from[TIME_SIZE], to[TIME_SIZE]; /* of words: the beginning, or the end */
+	int utc_offset;
+};
+
+static bool read_replayed(const char *errors, struct replayed *to)
+{
+	const char *line = NULL;
+
+	for (const char *at = errors; (at = strstr(at, "\n" REPLAYED)); at++)
+		line = at + 1;
+	return line && sscanf(line, REPLAYED "%lf s, from '%32[^']' to '%32[^']', clock: UTC %d s",
+			      &to->seconds, to->from, to->to, &to->utc_offset) == 4;
+}
+
+/* From now on the same time is meant, whichever recording is read. */
+static void take_replayed(struct report *r, const struct replayed *from)
+{
+	const bool begins = strspn(from->from, "0123456789"), ends = strspn(from->to, "0123456789");
+
+	snprintf(r->o.from, sizeof(r->o.from), "%s", begins ? from->from : "");
+	snprintf(r->o.to, sizeof(r->o.to), "%s", ends ? from->to : "");
+	r->o.at = NULL;
+	r->now.seconds = from->seconds;
+	r->utc_offset = from->utc_offset;
+}
+
+/* Leaves the notes in @errors. */
+static void keep_notes(char *errors)
+{
+	static const char note[] = "iotrace: note: ";
+	char *to = errors;
+
+	for (size_t len; *errors; errors += len) {
+		len = strcspn(errors, "\n") + (strchr(errors, '\n') != NULL);
+		if (strncmp(errors, note, strlen(note)) != 0)
+			continue;
+		memmove(to, errors, len);
+		to += len;
+	}
+	*to = 0;
+}
+
+/* What a replay with -v prints, behind notes: "iotrace: recorded by ...: the command line". */
 #define RECORDED_BY "iotrace: recorded by "
 
 static void read_by(struct report *r, const char *errors)
 {
-	const char *line = errors + strlen("iotrace: "), *command = strstr(line, ": iotrace");
-	size_t len = strcspn(line, "\n");
+	const char *line = strstr(errors, RECORDED_BY), *command;
+	size_t len;
 
+	if (!line)
+		return;
+	line += strlen("iotrace: ");
+	command = strstr(line, ": iotrace");
+	len = strcspn(line, "\n");
 	if (command && command < line + len)
 		len = (size_t)(command - line);
 	snprintf(r->by, sizeof(r->by), "%.*s", (int)len, line);
 }
 
+static const char *const by_disk[] = { "--csv", "-v", "--sum", "--by", "disk", NULL };
+static const char *const as_one[] = { "--csv", "-v", "--sum", NULL };
+static const char *const as_is[] = { "--csv", "-v", NULL };
+
+/* The first one that has something says which time it is. */
+static const struct {
+	const char *subcommand;
+	const char *const *words;
+} timed[] = {
+	{ "breakdown", by_disk }, { "breakdown", as_one }, { "top", as_one },
+	{ "slow", as_is },	  { "blame", as_is },	   { "stuck", as_is },
+};
+
 /* Finds out from when to when something is recorded, and takes the figures of breakdown. */
 static int find_time(struct report *r, struct error *err)
 {
-	static const char *const subcommands[] = { "breakdown", "top", "slow", "blame", "stuck" };
-	static const char *const csv_sum[] = { "--csv", "-v", "--sum", NULL };
-	static const char *const as_is[] = { "--csv", "-v", NULL };
 	struct period *now = &r->now;
+	struct replayed replayed;
 	char why[400] = "";
+	int len;
 
-	for (size_t i = 0; i < ARRAY_SIZE(subcommands) && !now->end_ns; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(timed) && !now->end_ns; i++) {
 		struct part part;
-		int code = run_whole(r, subcommands[i], i < 2 ? csv_sum : as_is, &part, err);
+		int code = run_whole(r, timed[i].subcommand, timed[i].words, &part, err);
 
-		if (!code)
-			read_period(part.text, now);
-		if (!code && strncmp(part.errors, RECORDED_BY, strlen(RECORDED_BY)) == 0)
-			read_by(r, part.errors);
-		else if (!code && !*why)
-			snprintf(why, sizeof(why), "%.*s", (int)strcspn(part.errors, "\n"),
-				 part.errors);
-		part_free(&part);
-		if (code)
+		if (code) {
+			part_free(&part);
 			return code;
-		if (i)
+		}
+		read_period(part.text, now);
+		read_by(r, part.errors);
+		r->words = timed[i].words;
+		if (part.status && !*why && timed[i].words != by_disk) {
+			const char *what = part_error(&part, &len);
+
+			snprintf(why, sizeof(why), "%.*s", len, what);
+		}
+		if (now->end_ns) {
+			if (read_replayed(part.errors, &replayed))
+				take_replayed(r, &replayed);
+			keep_notes(part.errors);
+			r->notes = part.errors;
+			part.errors = NULL;
+		}
+		part_free(&part);
+		if (strcmp(timed[i].subcommand, "breakdown") != 0)
 			now->n = 0; /* its rows are others */
 	}
 	put_time(now->start_ns, r->from);
@@ -201,16 +301,10 @@ static int find_time(struct report *r, struct error *err)
 	if (now->end_ns)
 		return 0;
 	return error_set(err, STATUS_USAGE, -ENOENT, "%s",
-			 *why ? why + (strncmp(why, "iotrace: ", 9) == 0 ? 9 : 0)
-			      : "no I/O was recorded in that time");
+			 *why ? why : "no I/O was recorded in that time");
 }
 
 /* ---- what differs ---- */
-
-static double seconds_of(const struct period *p)
-{
-	return (double)(p->end_ns - p->start_ns) / 1e9;
-}
 
 static const struct rates *find_rates(const struct period *p, const struct rates *wanted)
 {
@@ -236,6 +330,8 @@ static void put_rates(FILE *to, const struct rates *now, double seconds, const s
 {
 	const double per_ms = 1e6;
 
+	seconds = seconds ?: 1;
+	before_seconds = before_seconds ?: 1;
 	fprintf(to, "%-12s %-9s", now->disk, now->op);
 	put_pair(to, 9, 1, now->count / seconds, before ? before->count / before_seconds : NAN);
 	put_pair(to, 8, 2, now->total_ns / (now->count ?: 1) / per_ms,
@@ -247,9 +343,9 @@ static void put_rates(FILE *to, const struct rates *now, double seconds, const s
 /* The same figures of the hour before. */
 static int add_difference(struct report *r, struct error *err)
 {
-	static const char *const csv[] = { "--csv", "--sum", NULL };
 	char from[TIME_SIZE], to[TIME_SIZE], *text = NULL;
-	struct period before;
+	struct period before = { .n = 0 };
+	struct replayed replayed;
 	struct part part;
 	size_t size;
 	FILE *stream;
@@ -259,19 +355,22 @@ static int add_difference(struct report *r, struct error *err)
 		return 0;
 	put_time(r->now.start_ns - BEFORE_NS, from);
 	put_time(r->now.start_ns, to);
-	code = run_part(r, "breakdown", from, to, csv, &part, err);
+	code = run_part(r, "breakdown", from, to, r->words, &part, err);
 	stream = code ? NULL : open_memstream(&text, &size);
 	if (stream) {
 		read_period(part.text, &before);
+		if (read_replayed(part.errors, &replayed))
+			before.seconds = replayed.seconds;
 		fprintf(stream, "%-12s %-9s %9s %9s %8s %8s %8s %8s\n", "DISK", "OP", "IOPS",
 			"BEFORE", "AVGms", "BEFORE", "P99ms", "BEFORE");
 		for (size_t i = 0; i < r->now.n; i++)
-			put_rates(stream, &r->now.rows[i], seconds_of(&r->now),
-				  find_rates(&before, &r->now.rows[i]), seconds_of(&before));
+			put_rates(stream, &r->now.rows[i], r->now.seconds,
+				  find_rates(&before, &r->now.rows[i]), before.seconds);
 		fclose(stream);
 		page_heading(&r->page, "Compared with the hour before");
-		page_text(&r->page, text);
+		page_lines(&r->page, text, LINES);
 	}
+	free(before.rows);
 	free(text);
 	part_free(&part);
 	return code || stream ? code : error_no_memory(err);
@@ -420,8 +519,7 @@ static int add_triggers(struct report *r, struct error *err)
 		if (!n++)
 			page_heading(&r->page, "Triggers");
 		snprintf(line, sizeof(line), "%s  %s\n",
-			 clock_time(event->epoch_ns, clock_utc_offset(event->epoch_ns), at),
-			 event->text);
+			 clock_time(event->epoch_ns, r->utc_offset, at), event->text);
 		page_text(&r->page, line);
 	}
 	trigger_events_free(&events);
@@ -444,31 +542,32 @@ struct hung {
 };
 
 /* A request is in each interval in which it hangs: @known has it once. */
-static size_t add_hung(struct hung known[HUNG], size_t n, const struct csv *csv)
+static void add_hung(struct hung **known, size_t *n, const struct csv *csv)
 {
 	struct hung row = { .sector = csv_number(csv, "sector"),
 			    .age_ns = csv_number(csv, "age_ns"),
 			    .seen_ns = (uint64_t)(csv_number(csv, "end") * 1e9) };
-	size_t i = 0;
+	struct hung *one = *known, *end = one + *n;
 
 	snprintf(row.disk, sizeof(row.disk), "%s", csv_text(csv, "disk"));
 	snprintf(row.op, sizeof(row.op), "%s", csv_text(csv, "op"));
 	snprintf(row.where, sizeof(row.where), "%s", csv_text(csv, "where"));
 	read_name(csv, "comm", row.comm, sizeof(row.comm));
 	read_name(csv, "file", row.file, sizeof(row.file));
-	while (i < n && (known[i].sector != row.sector || strcmp(known[i].disk, row.disk) != 0 ||
-			 strcmp(known[i].op, row.op) != 0 || row.age_ns < known[i].age_ns))
-		i++;
-	if (i < HUNG)
-		known[i] = row;
-	return i == n ? n + 1 : n;
+	while (one != end && (one->sector != row.sector || strcmp(one->disk, row.disk) != 0 ||
+			      strcmp(one->op, row.op) != 0 || row.age_ns < one->age_ns))
+		one++;
+	if (one == end)
+		one = ARRAY_ADD(*known, *n);
+	if (one)
+		*one = row;
 }
 
 static int add_stuck(struct report *r, struct error *err)
 {
 	static const char *const csv_words[] = { "--csv", NULL };
 	char at[CLOCK_TEXT_SIZE], line[512];
-	struct hung known[HUNG];
+	struct hung *known = NULL;
 	struct part part;
 	struct csv csv;
 	size_t n = 0;
@@ -477,7 +576,7 @@ static int add_stuck(struct report *r, struct error *err)
 	for (bool more = !code && csv_open(&csv, part.text) && csv_next(&csv); more;
 	     more = csv_next(&csv))
 		if (strcmp(csv_text(&csv, "kind"), "request") == 0)
-			n = add_hung(known, n, &csv);
+			add_hung(&known, &n, &csv);
 	part_free(&part);
 	if (n)
 		page_heading(&r->page, "Requests in flight for more than a second");
@@ -485,13 +584,16 @@ static int add_stuck(struct report *r, struct error *err)
 		const struct hung *row = &known[i];
 
 		snprintf(line, sizeof(line), "%s  %s on %s (%s), for %.1f s%s%s, file %s\n",
-			 clock_time(row->seen_ns, clock_utc_offset(row->seen_ns), at), row->op,
-			 row->disk, row->where, row->age_ns / 1e9, *row->comm ? ", by " : "",
-			 row->comm, row->file);
+			 clock_time(row->seen_ns, r->utc_offset, at), row->op, row->disk,
+			 row->where, row->age_ns / 1e9, *row->comm ? ", by " : "", row->comm,
+			 row->file);
 		page_text(&r->page, line);
 	}
-	if (n > HUNG)
-		page_text(&r->page, "(and more)\n");
+	if (n > HUNG) {
+		snprintf(line, sizeof(line), "(and %zu more)\n", n - HUNG);
+		page_text(&r->page, line);
+	}
+	free(known);
 	return code;
 }
 
@@ -539,6 +641,27 @@ static int add_all(struct report *r, struct error *err)
 	return code ? code : add_heatmap(r, err);
 }
 
+/* -o must not destroy what is read. */
+static int check_output(const struct report_options *o, struct error *err)
+{
+	const char *path = o->output ?: o->bundle;
+	int dir CLOSE_AT_END = open(o->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool same = path && show_is_one_file(path, o->dir);
+	struct segment_names names = { NULL, 0 };
+	char one[PATH_MAX];
+
+	if (path && dir >= 0)
+		segment_names_read(dir, NULL, &names);
+	for (size_t i = 0; !same && i < names.n; i++) {
+		snprintf(one, sizeof(one), "%s/%s", o->dir, names.list[i].name);
+		same = show_is_one_file(path, one);
+	}
+	segment_names_free(&names);
+	return same ? error_set(err, STATUS_USAGE, -EINVAL, "%s is a recording that is read: %s",
+				o->output ? "-o" : "--bundle", text_shown(path).text)
+		    : 0;
+}
+
 int report_main(int argc, char **argv)
 {
 	struct report r = { .now = { .n = 0 } };
@@ -549,8 +672,11 @@ int report_main(int argc, char **argv)
 		return report_error(&err);
 	if (r.o.args.help)
 		return report_stdout();
-	code = find_time(&r, &err);
+	code = check_output(&r.o, &err);
+	if (!code)
+		code = find_time(&r, &err);
 	if (!code && r.o.bundle) {
+		fputs(r.notes, stderr);
 		code = bundle_write(&(struct bundle){ r.o.bundle, r.o.dir, r.o.anonymous,
 						      r.now.start_ns, r.now.end_ns, r.from, r.to },
 				    &err);
@@ -558,12 +684,16 @@ int report_main(int argc, char **argv)
 	}
 	if (!code)
 		code = page_open(&r.page, r.o.output, r.by, r.o.dir, r.now.start_ns, r.now.end_ns,
-				 &err);
+				 r.utc_offset, &err);
+	if (!code)
+		page_messages(&r.page, r.notes);
 	if (!code)
 		code = add_all(&r, &err);
 	if (!code)
 		code = page_end(&r.page, &err);
 	page_close(&r.page);
+	free(r.notes);
+	free(r.now.rows);
 	if (code)
 		return report_error(&err);
 	return report_stdout();

@@ -305,9 +305,9 @@ def put_table(name, columns):
     return TABLE, b"".join(out)
 
 
-def made(subcommand, settings, tables, intervals):
+def made(subcommand, settings, tables, intervals, utc_offset=0):
     """A recording: tables {NAME: {KEY: type}}, intervals [(text, start, end, {NAME: rows})] in ns, and then, of any
-    interval, its losses: (key, meaning, count)."""
+    interval, its losses: (key, meaning, count).  @utc_offset: seconds, not negative."""
     head = [put_text("1"), put_text("6"), put_text(subcommand), put_number(0), put_number(0),
             put_number(len(settings))]
     for name, value in settings.items():
@@ -320,7 +320,7 @@ def made(subcommand, settings, tables, intervals):
                 keyed = [{"key": key, "type": kind} for key, kind in columns.items()]
                 parts.append(put_rows(number, keyed, rows[name]))
         parts.append((INTERVAL, b"".join([
-            put_number(start), put_number(end), put_number(0), put_number(i == len(intervals) - 1),
+            put_number(start), put_number(end), put_number(2 * utc_offset), put_number(i == len(intervals) - 1),
             put_text(text), put_number(len(losses)),
             *(put_text(key) + put_text(meaning) + put_number(count) for key, meaning, count in losses),
             put_number(len(tables)), *(put_number(len(rows.get(name, ()))) for name in tables)])))

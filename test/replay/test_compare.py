@@ -599,6 +599,143 @@ class TestSources(CompareTest):
         self.assertGreater(got["high"], got["low"])
 
 
+class TestReport(CompareTest):
+    """Of directories whose every second has 100 reads of sda, of 1 ms."""
+    DAY = 1795219200  # 2026-11-21, UTC
+    TABLE = {"comm": recording.STR, **noise.BREAKDOWN}
+
+    @staticmethod
+    def row(disk="sda", comm="a", count=100, ns=10**6):
+        return {"comm": comm, "disk": disk, "layer": "blk", "op": "read", "count": count, "total_ns": count * ns,
+                "slots": {ns: count}}
+
+    def segment(self, start, rows, seconds=10, steps=(), subcommand="breakdown", table=None, utc_offset=0):
+        """@steps {second: how far the clock is set}"""
+        shift, intervals = 0, []
+        for i in range(seconds):
+            shift += dict(steps).get(i, 0)
+            at = (self.DAY + start + i + shift) * NS
+            intervals.append(("", at, at + NS, {"rows": rows}))
+        stamp = time.strftime("%Y%m%dT%H%M%S.000Z", time.gmtime(self.DAY + start))
+        return self.write(f"ring/{stamp}-{subcommand}.rec",
+                          recording.made(subcommand, {"unit_ns": 1, "by": 5}, {"rows": table or self.TABLE}, intervals,
+                                         utc_offset))
+
+    def report(self, *words, zone="UTC", folder="ring", err=""):
+        done = subprocess.run([IOTRACE, "report", "--dir", self.path(folder), *words], check=False, capture_output=True,
+                              text=True, timeout=60, env={**os.environ, "TZ": zone})
+        self.assertEqual((done.returncode, done.stderr), (2 if err else 0, err), done)
+        return done.stdout
+
+    def test_times(self):
+        """A time of day is the last one, and the five minutes around it may be on two days."""
+        for hour in 0, 24, 48:
+            for minute in 1, 12, 23 * 60 + 59:
+                self.segment(hour * 3600 + minute * 60, [self.row()])
+        for words, begin, note in (
+                (["--at", "00:12"], "23 00:12:00", "--at 00:12 is 2026-11-23 00:12:00, the last of 3"),
+                (["--at", "00:01"], "22 23:59:00", "--at 00:01 is 2026-11-23 00:01:00, the last of 3"),
+                (["--at", "23:59"], "23 23:59:00", "--at 23:59 is 2026-11-23 23:59:00, the last of 3"),
+                (["--at", "2026-11-22 00:12:05Z"], "22 00:12:00", ""),
+                (["--at", "2026-11-21 23:59:10"], "21 23:59:00", ""),
+                (["--at", "2026-11-22"], "21 23:59:00", ""), (["--at", "-1s"], "23 23:59:00", ""),
+                (["--begin", "00:12", "--end", "00:13"], "23 00:12:00",
+                 "--begin 00:12 is 2026-11-23 00:12:00, the last of 3"),
+                (["--begin", "23:50", "--end", "00:05"], "23 23:59:00",
+                 "--begin 23:50 is 2026-11-23 23:50:00, the last of 3")):
+            with self.subTest(words=words):
+                text = self.report(*words)
+                self.assertEqual(text.partition(" to ")[0], f"I/O from 2026-11-{begin}")
+                notes = re.findall("(?m)^iotrace: note: (-.*)$", text)
+                self.assertEqual(notes, [f"{note} such times in the recording"] if note else [])
+        self.report("--at", "2026-11-20", err="iotrace: nothing was recorded in that time (the recording is from "
+                                              "2026-11-21 00:01:00 to 2026-11-23 23:59:10)\n")
+
+    def test_seconds(self):
+        """Rates are of the seconds that were recorded; what lies between is named."""
+        for steps, begin, end, said in (
+                ({}, "21 00:00:00", "00:00:30", "nothing was recorded from 2026-11-21 00:00:10 to 2026-11-21 00:00:20"),
+                ({5: 1800}, "21 00:00:00", "00:30:10",
+                 "nothing was recorded from 2026-11-21 00:00:05 to 2026-11-21 00:30:05"),
+                ({5: -1800}, "20 23:30:05", "00:00:05",
+                 "the clock was set back from 2026-11-21 00:00:05 to 2026-11-20 23:30:05")):
+            shutil.rmtree(self.path("ring"), ignore_errors=True)
+            self.segment(0, [self.row()], steps=steps)
+            if not steps:
+                self.segment(20, [self.row()])
+            with self.subTest(steps=steps):
+                text = self.report()
+                self.assertEqual(text.splitlines()[0], f"I/O from 2026-11-{begin} to 2026-11-21 {end}")
+                self.assertEqual(re.findall("(?m)^iotrace: note: (.*)$", text), [said])
+                self.assertRegex(text, r"(?m)^sda +read +100\.0 +- +1\.00 +- ")
+
+    def hung(self, n, **more):
+        table = {"kind": recording.STR, "disk": recording.STR, "op": recording.STR, "where": recording.STR,
+                 "age_ns": recording.U64, "sector": recording.U64}
+        rows = [{"kind": "request", "disk": "sda", "op": "read", "where": "device", "age_ns": 2 * NS, "sector": i}
+                for i in range(n)]
+        self.segment(0, rows, 3, subcommand="stuck", table=table, **more)
+
+    def test_hung(self):
+        """Each request once, and how many more there are."""
+        self.hung(64)
+        lines = self.report().partition("for more than a second\n")[2].splitlines()
+        self.assertEqual(lines, ["00:00:03  read on sda (device), for 2.0 s, file "] * 20 + ["(and 44 more)"])
+
+    def test_zone(self):
+        """All times are by the clock of the machine that recorded."""
+        self.segment(0, [self.row()], 3, utc_offset=7200)
+        self.hung(1, utc_offset=7200)
+        for zone in "UTC", "Asia/Tokyo":
+            text = self.report("--at", "02:00", zone=zone)
+            self.assertEqual(text.splitlines()[0], "I/O from 2026-11-21 02:00:00 to 2026-11-21 02:00:03")
+            self.assertIn("\n02:00:03  read on sda (device), for 2.0 s", text)
+
+    def test_many_disks(self):
+        """The longest times first, however many there are; all of them on a page, with those before."""
+        for start in 0, 100:
+            self.segment(start, [self.row(f"d{i}", ns=(i + 1) * 1000) for i in range(200)])
+        words = ["--begin", "00:01", "--end", "00:03"]
+        text = self.report(*words).partition("the hour before\n")[2]
+        self.assertEqual([line.split()[0] for line in text.splitlines()[1:40]], [f"d{i}" for i in range(199, 160, -1)])
+        self.assertEqual(text.splitlines()[40], "(and 161 lines)")
+        self.report(*words, "-o", self.path("it.html"))
+        with open(self.path("it.html"), encoding="utf-8") as file:
+            self.assertEqual(len(re.findall(r"(?m)^d\d+ +read +100\.0 +100\.0 ", file.read())), 200)
+
+    def test_other_rows(self):
+        """A collector that also has processes: a line for each disk."""
+        self.segment(0, [self.row(comm="a"), self.row(comm="b", count=300, ns=2 * 10**6)])
+        self.segment(20, [self.row(comm="b", count=700, ns=2 * 10**6), self.row(comm="a")])
+        lines = re.findall(r"(?m)^sda +read +(.*)$", self.report("--begin", "00:00:15", "--end", "00:00:30"))
+        self.assertEqual([line.split()[:4] for line in lines], [["800.0", "400.0", "1.88", "1.75"]])
+
+    def test_files(self):
+        """Recordings stay, and what is shown can be given to a shell."""
+        path = self.segment(0, [self.row()])
+        for option in "-o", "--bundle":
+            self.report(option, path, err=f"iotrace: {option} is a recording that is read: {path}\n")
+        folder = "it's $(id) `id` \u00e9"
+        os.rename(self.path("ring"), self.path(folder))
+        shown = re.search("(?m)^iotrace top (.*)$", self.report(folder=folder))[1]
+        told = subprocess.run(f"printf '%s\n' {shown}", shell=True, check=True, capture_output=True, text=True).stdout
+        self.assertEqual(told.splitlines()[1], self.path(folder))
+
+    def test_longest_first(self):
+        """Of blame: whichever disk it is."""
+        table = {"disk": recording.STR, "victim": recording.STR, "culprit": recording.STR, "kind": recording.STR,
+                 "ios": recording.U64, "time_ns": recording.U64}
+        rows = [{"disk": disk, "victim": "v", "culprit": culprit, "kind": kind, "ios": 1, "time_ns": ns}
+                for disk, ns in (("sda", 1), ("sdb", 3), ("sdc", 2))
+                for culprit, kind in (("(all)", "all"), ("x", "culprit"))]
+        path = self.segment(0, rows, 1, subcommand="blame", table=table)
+        out = subprocess.run([IOTRACE, "blame", "--replay", path, "--csv", "--sum"], check=True, capture_output=True,
+                             text=True).stdout
+        self.assertEqual([row["disk"] for row in csv.DictReader(io.StringIO(out))],
+                         ["sdb", "sdb", "sdc", "sdc", "sda", "sda"])
+
+
+
 if __name__ == "__main__":
     if not IOTRACE:
         print("SKIP: IOTRACE names no program: ''")
