@@ -109,9 +109,12 @@ def only_child(pid):
     return child
 
 
-def where_it_is(pid):
-    """Describes a process that makes no progress: its state, how long it has run, where in the kernel it is."""
-    found = [f"state {state_of(pid)}"]
+def where_it_is(pid, tid=None):
+    """Describes a process, or its thread, that makes no progress: its state, how long it has run, where in the
+    kernel it is."""
+    found = [f"state {state_of(pid, tid)}"]
+    if tid:
+        pid = f"{pid}/task/{tid}"
     with contextlib.suppress(OSError):
         found.append(f"ran for {int(read_text(f'/proc/{pid}/schedstat').split()[0]) / 1e9:.1f} s")
         found.append(f"in the kernel: {read_text(f'/proc/{pid}/stack').strip() or 'no'}")
