@@ -116,8 +116,8 @@ def where_it_is(pid, tid=None):
     if tid:
         pid = f"{pid}/task/{tid}"
     with contextlib.suppress(OSError):
-        found.append(f"ran for {int(read_text(f'/proc/{pid}/schedstat').split()[0]) / 1e9:.1f} s")
         found.append(f"in the kernel: {read_text(f'/proc/{pid}/stack').strip() or 'no'}")
+        found.append(f"ran for {int(read_text(f'/proc/{pid}/schedstat').split()[0]) / 1e9:.1f} s")
     return "\n".join(found)
 
 
