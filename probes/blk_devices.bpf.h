@@ -155,4 +155,37 @@ static __always_inline struct cgroup_subsys_state *css_of_bio(struct bio *bio)
 	return blkcg ? __builtin_preserve_access_index(&blkcg->css) : NULL;
 }
 
+/* The css of block I/O that is in effect for the tasks of @set. */
+static __always_inline struct cgroup_subsys_state *io_css_of(struct css_set *set)
+{
+	struct cgroup_subsys_state *css = NULL;
+	void **all = (void **)__builtin_preserve_access_index(&set->subsys);
+
+	if (bpf_core_enum_value_exists(enum cgroup_subsys_id, io_cgrp_id))
+		bpf_core_read(&css, sizeof(css),
+			      all + bpf_core_enum_value(enum cgroup_subsys_id, io_cgrp_id));
+	return css;
+}
+
+/*
+ * The cgroup that @bio is charged to; for write-back, the cgroup that dirtied the pages.  For a
+ * request without bios (NULL), the cgroup of @task. cgroup2 charges I/O of a cgroup without the
+ * controller "io" to a cgroup above it; then the result is the task's own cgroup.
+ */
+static __always_inline struct cgroup *io_cgroup_of(struct task_struct *task, struct bio *bio)
+{
+	struct css_set *set = BPF_CORE_READ(task, cgroups);
+	struct cgroup_subsys_state *own = io_css_of(set), *css = css_of_bio(bio);
+	struct cgroup *in_cgroup2 = BPF_CORE_READ(set, dfl_cgrp), *cgroup;
+
+	if (!css)
+		css = own;
+	if (!css)
+		return in_cgroup2;
+	cgroup = BPF_CORE_READ(css, cgroup);
+	if (css == own && BPF_CORE_READ(cgroup, root) == BPF_CORE_READ(in_cgroup2, root))
+		return in_cgroup2;
+	return cgroup;
+}
+
 #endif

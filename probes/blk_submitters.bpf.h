@@ -132,38 +132,10 @@ static __always_inline bool current_process(struct blk_process *process)
 
 /* ---- cgroups ---- */
 
-/* The cgroup of the current task that block I/O is charged to: the css that is in effect for it. */
-static __always_inline struct cgroup_subsys_state *io_css_of(struct css_set *set)
-{
-	struct cgroup_subsys_state *css = NULL;
-	void **all = (void **)__builtin_preserve_access_index(&set->subsys);
-
-	if (bpf_core_enum_value_exists(enum cgroup_subsys_id, io_cgrp_id))
-		bpf_core_read(&css, sizeof(css),
-			      all + bpf_core_enum_value(enum cgroup_subsys_id, io_cgrp_id));
-	return css;
-}
-
-/*
- * The cgroup that @bio is charged to; for write-back, the cgroup that dirtied the pages.  For a
- * request without bios (NULL), the current task's. cgroup2 charges I/O of a cgroup without the
- * controller "io" to a cgroup above it; then the result is the task's own cgroup.
- */
+/* The cgroup that @bio, or without bios (NULL) the current task's I/O is charged to. */
 static __always_inline struct cgroup *io_cgroup(struct bio *bio)
 {
-	struct task_struct *task = (void *)bpf_get_current_task();
-	struct css_set *set = BPF_CORE_READ(task, cgroups);
-	struct cgroup_subsys_state *own = io_css_of(set), *css = css_of_bio(bio);
-	struct cgroup *in_cgroup2 = BPF_CORE_READ(set, dfl_cgrp), *cgroup;
-
-	if (!css)
-		css = own;
-	if (!css)
-		return in_cgroup2;
-	cgroup = BPF_CORE_READ(css, cgroup);
-	if (css == own && BPF_CORE_READ(cgroup, root) == BPF_CORE_READ(in_cgroup2, root))
-		return in_cgroup2;
-	return cgroup;
+	return io_cgroup_of((void *)bpf_get_current_task(), bio);
 }
 
 /* barrier_var(): without it clang computes the address of the field, which this kernel does not

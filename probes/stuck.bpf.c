@@ -900,7 +900,7 @@ int stuck_tasks(struct bpf_iter__task *ctx)
 	to->since_ns = last_arrival(task);
 	to->now_ns = bpf_ktime_get_ns();
 	to->kernel = !!(task->flags & PF_KTHREAD);
-	to->cgroup = HAS_CGROUPS ? BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id) : 0;
+	to->cgroup = HAS_CGROUPS ? BPF_CORE_READ(io_cgroup_of(task, NULL), kn, id) : 0;
 	to->call_file = to->awaited = (struct bio_file){};
 	to->request = to->disk = (struct stuck_at){};
 	to->call_dev = 0;

@@ -18,6 +18,7 @@ import iotest
 from iotest import (MIB, SLOW, LiveTest, Load, LoopDisk, Throttle, Tracer, iotrace, main, mounted, patience,
                     read_text, run, wait_until, write_text)
 from devices import NbdDisk
+from test_breakdown_by import Cgroup
 from test_devices import MappedDisk, NullDisk
 
 KIB4 = 4096
@@ -284,6 +285,17 @@ class TestDevice(StuckTest):
             for row in rows:
                 self.assertGreaterEqual(row["age_ns"], before - asleep)
                 self.assertLessEqual(row["age_ns"], after - min(begun))
+
+    def test_cgroup(self):
+        """A thread's row and its request's name the same group: in the hierarchy that block I/O is charged in."""
+        with Cgroup("stuck") as group, hung_disk() as disk:
+            process = subprocess.Popen(["sh", "-c", 'echo $$ >"$0" && exec dd "if=$1" of=/dev/null count=1 iflag=direct',
+                                        group.procs, disk.path], stderr=subprocess.DEVNULL)
+            disk.processes.callback(process.wait, patience(20))
+            rows = self.eventually(disk, lambda rows: [row for row in rows["threads"] if row["where"] == "request"])
+            found = [(row["kind"], row["pid"], row["cgroup"]) for row in rows["request"] + rows["threads"]
+                     if row["comm"] == "dd"]
+            self.assertEqual(found, [(kind, process.pid, group.path) for kind in ("request", "threads")])
 
     def test_unknown_age(self):
         """A queue that does not note when a request was made: it is as old as the device has had it, at least."""
