@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* iotrace export: a run. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -84,6 +85,16 @@ static int on_interval(void *ctx, short events, struct error *err)
 	return 0;
 }
 
+/* It may have been killed: another one could not be started without capabilities. */
+static int on_resident_end(void *ctx, short events, struct error *err)
+{
+	(void)ctx;
+	(void)events;
+	error_set(err, STATUS_FAILED, -ECHILD, "the process iotrace-stuck was killed");
+	error_hint(err, "without it --stuck has no answers; start iotrace export again");
+	return -ECHILD;
+}
+
 static int begin(struct export *e, struct error *err)
 {
 	int r = collectors_attach(e->collectors, &e->run, err);
@@ -94,6 +105,8 @@ static int begin(struct export *e, struct error *err)
 	if (e->o.textfile)
 		e->run.keeps |= PRIVILEGES_FILE;
 	r = run_watch_timer(&e->run, e->o.interval_ns, e->o.interval_ns, on_interval, e, err);
+	if (r >= 0 && e->resident.pid)
+		r = run_watch(&e->run, e->resident.ended, 0, on_resident_end, e, err);
 	r = r < 0 ? r : write_textfile(e, err);
 	return r || !e->http ? r : http_start(e->http, &e->run, err);
 }

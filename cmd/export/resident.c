@@ -46,6 +46,7 @@ struct client {
 	char *text;
 };
 
+/* Both processes share it: if the one that answers is killed, the other removes the paths. */
 struct server {
 	const char *path;
 	char *copies[2];		    /* of @path: @dir and @name are in them */
@@ -310,15 +311,18 @@ static int open_paths(struct server *s, struct error *err)
 	return s->listener < 0 ? s->listener : make_pipes(s, err);
 }
 
+/* The socket last: while it listens, no other iotrace takes this path. */
 static void remove_paths(struct server *s)
 {
-	listen_remove(&s->socket);
 	if (s->made_pipes) {
 		unlinkat(s->dir_fd, s->name, 0);
 		unlinkat(s->dir_fd, s->spare, 0);
 	}
+	listen_remove(&s->socket);
 	if (s->made_dir)
 		rmdir(s->dir);
+	s->made_pipes = s->made_dir = false;
+	s->socket.path = NULL;
 }
 
 static int open_tool(struct server *s, struct error *err)
@@ -388,8 +392,6 @@ static int begin(struct server *s, struct error *err)
 	if (!r)
 		r = lock_memory(s, err);
 	if (!r && s->path)
-		r = open_directory(s, err);
-	if (!r && s->path)
 		r = open_paths(s, err);
 	if (!r)
 		r = privileges_drop(s->tool->keeps, err);
@@ -439,13 +441,20 @@ static int await(int ready, struct error *err)
 
 int resident_start(const char *path, uint64_t log_ns, struct resident *out, struct error *err)
 {
-	struct server *s = calloc(1, sizeof(*s));
+	struct server *s =
+	    mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int lifeline[2] = { -1, -1 }, ready[2] = { -1, -1 }, r = 0;
 
-	if (!s)
+	if (s == MAP_FAILED)
 		return error_no_memory(err);
-	*s = (struct server){ .path = path, .log_ns = log_ns };
+	s->path = path;
+	s->log_ns = log_ns;
 	s->dir_fd = s->listener = s->kmsg = -1;
+	out->server = s;
+	if (path)
+		r = open_directory(s, err);
+	if (r)
+		return r;
 	if (pipe2(lifeline, O_CLOEXEC) || pipe2(ready, O_CLOEXEC))
 		r = error_set(err, STATUS_FAILED, -errno, "pipe: %s", strerror(errno));
 	else
@@ -455,12 +464,11 @@ int resident_start(const char *path, uint64_t log_ns, struct resident *out, stru
 	if (!r && !out->pid) {
 		/* Nor does it keep a socket that systemd passed on. */
 		for (int fd = STDERR_FILENO + 1; fd < INHERITED_MAX; fd++)
-			if (fd != lifeline[0] && fd != ready[1])
+			if (fd != lifeline[0] && fd != ready[1] && fd != s->dir_fd)
 				close(fd);
 		s->lifeline = lifeline[0];
 		run_server(s, ready[1]);
 	}
-	free(s);
 	close(lifeline[0]);
 	close(ready[1]);
 	out->lifeline = lifeline[1];
@@ -472,7 +480,7 @@ int resident_start(const char *path, uint64_t log_ns, struct resident *out, stru
 	return r;
 }
 
-/* The pipe is gone by then; but a process that waits for a disk is not waited for. */
+/* A process that waits for a disk is not waited for. */
 void resident_end(struct resident *r)
 {
 	struct pollfd ended = { r->ended, POLLIN, 0 };
@@ -482,5 +490,6 @@ void resident_end(struct resident *r)
 	close(r->lifeline);
 	poll(&ended, 1, 2000);
 	close(r->ended);
+	remove_paths(r->server);
 	r->pid = 0;
 }

@@ -20,7 +20,8 @@
 struct resident {
 	pid_t pid;    /* 0: none */
 	int lifeline; /* it ends when this is closed, by whatever end of this process */
-	int ended;    /* at its end of file it has ended */
+	int ended;    /* POLLHUP: it has ended, or was killed */
+	struct server *server;
 };
 
 /* Only root and this user may ask; at the same time: */

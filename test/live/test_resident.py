@@ -351,6 +351,15 @@ class TestHostile(LiveTest):
             self.assertTrue(wait_until(lambda: not os.path.exists(f"/proc/{pid}"), patience(20)))
             self.assertFalse(os.path.exists(os.path.dirname(resident.pipe)))
 
+    def test_server_killed(self):
+        """The exporter ends with one line, so that systemd starts it again; nothing is left."""
+        with Resident() as resident:
+            os.kill(resident.server(), signal.SIGKILL)
+            _, err = resident.process.communicate(timeout=patience(20))
+            self.assertEqual(resident.process.returncode, 1)
+            self.assertRegex(err, r"\Aiotrace: the process iotrace-stuck was killed \([^\n]+\)\n\Z")
+            self.assertFalse(os.path.exists(os.path.dirname(resident.pipe)))
+
     def test_two(self):
         """Another one with the same path is refused, and the first goes on."""
         with Resident() as resident:
