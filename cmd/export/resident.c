@@ -52,7 +52,7 @@ struct server {
 	char *copies[2];		    /* of @path: @dir and @name are in them */
 	char *dir, *name, spare[NAME_SIZE]; /* of the pipe, and of the next one */
 	bool made_dir, made_pipes;
-	int dir_fd, listener, kmsg, lifeline;
+	int dir_fd, own_fds, listener, kmsg, lifeline;
 	struct listen_file socket;
 	char socket_name[PATH_MAX];
 	uint64_t log_ns, logged_ns; /* the last look for the log */
@@ -151,6 +151,11 @@ static void walk(struct server *s)
 
 /* ---- readers ---- */
 
+static bool is_own_pipe(const struct stat *st)
+{
+	return S_ISFIFO(st->st_mode) && st->st_uid == geteuid();
+}
+
 static void drop(struct client *client)
 {
 	close(client->fd);
@@ -176,19 +181,39 @@ static void go_on(struct client *client, bool is_socket)
 		drop(client);
 }
 
+/* For writing; -errno, -ENXIO without a reader.  Another user who may write to the directory can
+ * have put a link, a device or a pipe of his own there. */
+static int open_pipe(const struct server *s)
+{
+	int path = openat(s->dir_fd, s->name, O_PATH | O_NOFOLLOW | O_CLOEXEC), fd = -EPERM;
+	char number[16];
+	struct stat st;
+
+	if (path < 0)
+		return -errno;
+	snprintf(number, sizeof(number), "%d", path);
+	if (!fstat(path, &st) && is_own_pipe(&st)) {
+		fd = openat(s->own_fds, number, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+		fd = fd < 0 ? -errno : fd;
+	}
+	close(path);
+	return fd;
+}
+
 /*
- * A reader of the pipe waits for somebody to open it for writing.  Whoever comes next gets another
- * pipe, by the same name: this one's end of file must not depend on others.
+ * A reader of the pipe waits for another process to open it for writing.  Whoever comes next gets
+ * another pipe, by the same name: this one's end of file must not depend on others.  So does
+ * whoever comes after the pipe was removed.
  */
 static void look_at_pipe(struct server *s)
 {
-	struct client *client = &s->clients[0];
-	int fd = openat(s->dir_fd, s->name, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	int fd = open_pipe(s);
 
-	if (fd < 0)
+	if (fd < 0 && fd != -ENOENT)
 		return;
 	renameat(s->dir_fd, s->spare, s->dir_fd, s->name);
-	begin_answer(s, client, fd);
+	if (fd >= 0)
+		begin_answer(s, &s->clients[0], fd);
 	mkfifoat(s->dir_fd, s->spare, 0600);
 }
 
@@ -262,13 +287,12 @@ static void serve(struct server *s)
 
 /* ---- beginning and end ---- */
 
-/* An iotrace that was killed has left it. */
-static void remove_stale(int dir, const char *name)
+/* Its own, or of an iotrace that was killed. */
+static void remove_pipe(int dir, const char *name)
 {
 	struct stat st;
 
-	if (!fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISFIFO(st.st_mode) &&
-	    st.st_uid == geteuid())
+	if (!fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && is_own_pipe(&st))
 		unlinkat(dir, name, 0);
 }
 
@@ -290,8 +314,11 @@ static int open_directory(struct server *s, struct error *err)
 
 static int make_pipes(struct server *s, struct error *err)
 {
-	remove_stale(s->dir_fd, s->name);
-	remove_stale(s->dir_fd, s->spare);
+	s->own_fds = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (s->own_fds < 0)
+		return error_file(err, -errno, "open", "/proc/self/fd");
+	remove_pipe(s->dir_fd, s->name);
+	remove_pipe(s->dir_fd, s->spare);
 	if (mkfifoat(s->dir_fd, s->name, 0600))
 		return error_file(err, -errno, "make the pipe", s->path);
 	s->made_pipes = true;
@@ -315,8 +342,8 @@ static int open_paths(struct server *s, struct error *err)
 static void remove_paths(struct server *s)
 {
 	if (s->made_pipes) {
-		unlinkat(s->dir_fd, s->name, 0);
-		unlinkat(s->dir_fd, s->spare, 0);
+		remove_pipe(s->dir_fd, s->name);
+		remove_pipe(s->dir_fd, s->spare);
 	}
 	listen_remove(&s->socket);
 	if (s->made_dir)

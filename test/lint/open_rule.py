@@ -56,7 +56,7 @@ MAY_OPEN = {
     "cmd/block/in_flight.c": f"{PROC}; {SYS}",
     "cmd/breakdown/calls_layer.c": PROC,
     "cmd/breakdown/layers.c": PROC,
-    "cmd/export/resident.c": f"{USER}: a named pipe, and its directory; /dev/kmsg, /dev/null",
+    "cmd/export/resident.c": f"{USER}: a named pipe, and its directory; {PROC}; /dev/kmsg, /dev/null",
     "cmd/export/textfile.c": f"{USER}: a new one, in the directory where that is",
     "cmd/engine/guard.c": "/dev/null",
     "cmd/kvm/debugfs.c": "debugfs: the kernel's",

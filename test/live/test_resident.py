@@ -131,8 +131,8 @@ class TestAnswers(StuckTest):
                 strace.wait(patience(20))
             calls = [line for line in iotest.read_text(path).splitlines() if "(" in line]
             self.assertTrue(any('openat(' in call for call in calls), calls)
-            for call in calls:
-                self.assertRegex(call, r'^(openat|renameat2?|mknodat)\(\d+, "stuck(\.next)?", ')
+            for call in calls:  # a number: below /proc/self/fd
+                self.assertRegex(call, r'^(openat|renameat2?|mknodat)\(\d+, "(stuck(\.next)?|\d+)", |newfstatat\(\d+, "", ')
 
     def test_names_on_a_disk_that_hangs(self):
         """A container's name is in a file there: the answer comes without, and has it when the disk answers again."""
@@ -367,6 +367,30 @@ class TestHostile(LiveTest):
             self.assert_one_line(other, 1, "in use")
             self.assertIn("request", resident.ask_pipe())
             self.assertIn("request", resident.ask_socket())
+
+    def test_replaced(self):
+        """What others put in the place of the pipe is left alone; a pipe that was removed is made again."""
+        with Resident() as resident, tempfile.NamedTemporaryFile() as file, contextlib.ExitStack() as stack:
+            def asked():
+                for _ in range(3):  # each answer is followed by a look at the pipe, and written by the next
+                    resident.ask_socket()
+
+            other = os.path.join(resident.folder, "other")
+            os.symlink(file.name, other)
+            os.replace(other, resident.pipe)
+            asked()
+            self.assertEqual((os.readlink(resident.pipe), file.read()), (file.name, b""))
+            os.mkfifo(other)
+            os.chown(other, NOBODY, NOBODY)
+            reader = os.open(other, os.O_RDONLY | os.O_NONBLOCK)
+            stack.callback(os.close, reader)
+            os.replace(other, resident.pipe)
+            asked()
+            self.assertEqual((os.stat(resident.pipe).st_uid, os.read(reader, 1)), (NOBODY, b""))
+            os.unlink(resident.pipe)
+            asked()
+            self.assertIn("request", resident.ask_pipe())
+            self.assertEqual(resident.stop(), (0, ""))
 
     def test_foreign_file(self):
         """What is there and is none of its own is left alone."""
