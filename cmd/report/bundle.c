@@ -122,8 +122,8 @@ static bool copy_part(struct packing *p, const char *subcommand, const char *pat
 	struct error err;
 	struct part part;
 	bool done;
+	int len;
 
-	*why = 0;
 	snprintf(option, sizeof(option), "--rerecord=%d%s%s", fd, *p->key ? "," : "", p->key);
 	if (ftruncate(fd, 0) || lseek(fd, 0, SEEK_SET))
 		return false;
@@ -136,38 +136,82 @@ static bool copy_part(struct packing *p, const char *subcommand, const char *pat
 	setrlimit(RLIMIT_FSIZE, &before);
 	if (!done && !part.errors)
 		snprintf(why, why_size, "%.300s", err.what);
-	else if (!done && !strstr(part.errors, "is a recording of"))
-		snprintf(why, why_size, "%.*s", (int)strcspn(part.errors, "\n"),
-			 *part.errors ? part.errors : "it is too large: choose a shorter time");
+	else if (!done && !*part.errors)
+		snprintf(why, why_size, "it is too large: choose a shorter time");
+	else if (!done && !strstr(part.errors, "is a recording of")) {
+		const char *what = part_error(&part, &len);
+
+		snprintf(why, why_size, "%.*s", len, what);
+	}
 	part_free(&part);
 	return done;
 }
 
-/* The recordings of @stream; NULL: of the file. */
-static void put_stream(struct packing *p, const char *stream)
+/* The same, as a recording in the bundle that begins at @start_ns, of @stream; NULL: of its
+ * subcommand. */
+static bool put_part(struct packing *p, const char *path, const char *stream, uint64_t start_ns,
+		     char *why, size_t why_size)
 {
 	/* blame shows recordings of slow, too. */
 	static const char *const subcommands[] = { "top",   "breakdown", "slow", "blame", "stuck",
 						   "stack", "virtio",	 "kvm",	 "uring" };
 	int fd CLOSE_AT_END = memfd_create("iotrace-bundle", MFD_CLOEXEC);
-	char path[PATH_MAX], why[400], name[SEGMENTS_NAME_SIZE], member[100];
+	char name[SEGMENTS_NAME_SIZE], member[100];
 
-	if (fd < 0 || snprintf(path, sizeof(path), "%s%s%s", p->b->dir, stream ? "/" : "",
-			       stream ?: "") >= (int)sizeof(path))
-		return;
-	for (size_t i = 0; i < ARRAY_SIZE(subcommands); i++) {
-		if (copy_part(p, subcommands[i], path, fd, why, sizeof(why))) {
-			segment_name(name, p->b->start_ns, stream ?: subcommands[i]);
-			snprintf(member, sizeof(member), FOLDER "%s", name);
-			put_memory(p, member, fd);
-			p->n++;
-			return;
-		}
-		if (*why)
-			break;
+	*why = 0;
+	for (size_t i = 0; fd >= 0 && !*why && i < ARRAY_SIZE(subcommands); i++) {
+		if (!copy_part(p, subcommands[i], path, fd, why, why_size))
+			continue;
+		segment_name(name, start_ns, stream ?: subcommands[i]);
+		snprintf(member, sizeof(member), FOLDER "%s", name);
+		put_memory(p, member, fd);
+		p->n++;
+		return true;
 	}
-	report_line("note: %s is not in the bundle: %s", text_shown(stream ?: path).text,
-		    strncmp(why, "iotrace: ", 9) == 0 ? why + 9 : why);
+	return false;
+}
+
+static void note_missing(const char *name, const char *why)
+{
+	report_line("note: %s is not in the bundle: %s", text_shown(name).text, why);
+}
+
+/* Each recording of @stream by itself: they have several sets of options. */
+static void put_files(struct packing *p, int dir, const char *stream)
+{
+	struct segment_names names;
+	char path[PATH_MAX], why[400];
+
+	if (segment_names_read(dir, stream, &names))
+		return;
+	for (size_t i = 0; i < names.n; i++) {
+		const struct segment_called *one = &names.list[i];
+
+		if (one->epoch_ns > p->b->end_ns ||
+		    (i + 1 < names.n && one[1].epoch_ns <= p->b->start_ns) ||
+		    snprintf(path, sizeof(path), "%s/%s", p->b->dir, one->name) >=
+			(int)sizeof(path))
+			continue;
+		if (!put_part(p, path, stream, one->epoch_ns, why, sizeof(why)) &&
+		    !strstr(why, "nothing was recorded in that time"))
+			note_missing(one->name, why);
+	}
+	segment_names_free(&names);
+}
+
+/* The recordings of @stream in directory @dir; NULL: of the file. */
+static void put_stream(struct packing *p, int dir, const char *stream)
+{
+	char path[PATH_MAX], why[400];
+
+	if (snprintf(path, sizeof(path), "%s%s%s", p->b->dir, stream ? "/" : "", stream ?: "") >=
+		(int)sizeof(path) ||
+	    put_part(p, path, stream, p->b->start_ns, why, sizeof(why)))
+		return;
+	if (stream && strstr(why, "was recorded with other options than"))
+		put_files(p, dir, stream);
+	else
+		note_missing(stream ?: path, why);
 }
 
 static void put_triggers(struct packing *p, int dir)
@@ -197,7 +241,7 @@ static int put_recordings(struct packing *p, struct error *err)
 	int r;
 
 	if (dir < 0) {
-		put_stream(p, NULL);
+		put_stream(p, dir, NULL);
 		return 0;
 	}
 	r = segment_names_read(dir, NULL, &names);
@@ -211,7 +255,7 @@ static int put_recordings(struct packing *p, struct error *err)
 		if (!text_keep(&seen, stream) || text_set_memory(&seen) == before ||
 		    strcmp(stream, "recent") == 0)
 			continue;
-		put_stream(p, stream);
+		put_stream(p, dir, stream);
 	}
 	text_set_free(&seen);
 	segment_names_free(&names);

@@ -273,6 +273,25 @@ class TestBundle(RingTest):
         again = self.bundle("again", "--anonymous")
         self.assertNotEqual(self.rows("slow", again + "/recordings"), self.rows("slow", folder + "/recordings"))
 
+    def test_other_options(self):
+        """Recordings of several sets of options are one by one in it, with the rows that they have."""
+        with self.record(*(f"{words} -d {self.disk.name}" for words in (
+                "top -x --by disk", "breakdown -T blk --by disk", "slow -n 1000", "blame --by unit", "stuck -m 500"))) as tracer:
+            run_load("read", 30, KIB4, self.disk.path)
+            self.assertTrue(wait_until(lambda: len(self.replay(
+                subcommand="slow", path=f"{self.dir}/{self.segments('-slow')[-1]}").rows) == 30, patience(20)))
+            self.assertEqual(tracer.stop().status, 0)
+        last = f"{self.dir}/{self.segments('-slow')[-1]}"
+        os.truncate(last, os.path.getsize(last) - 1)  # as if it were still being written
+        folder = self.bundle("options") + "/recordings"
+        for subcommand in "top", "slow", "blame", "stuck":
+            names = self.segments("-" + subcommand)
+            self.assertEqual(len(names), 2, names)
+            self.assertEqual([name for name in sorted(os.listdir(folder)) if name.endswith(f"-{subcommand}.rec")], names)
+            for name in names:
+                there, here = (self.replay(subcommand=subcommand, path=f"{path}/{name}") for path in (folder, self.dir))
+                self.assertEqual((there.status, there.intervals), (0, here.intervals), name)
+
     def test_refused(self):
         there = os.path.join(self.folder, "there")
         with open(there, "w", encoding="utf-8") as file:
