@@ -25,6 +25,7 @@ struct record {
 	size_t n_running;
 	bool started;
 	bool is_short;	 /* room for details, which was reported */
+	bool is_full;	 /* the disk, and recordings make room: it was reported */
 	int trouble;	 /* the error that was reported last; 0: none since the last success */
 	bool is_slow;	 /* the disk, which was reported */
 	bool is_large;	 /* an interval, which was reported */
@@ -88,6 +89,11 @@ static int look_at_ring(void *ctx, short events, struct error *err)
 		    "note: the details before a trigger are shorter than --before: they have "
 		    "a quarter of --size at most");
 	r->is_short |= losses.shortened;
+	if (losses.full && !r->is_full)
+		report_line("the disk of %s is full: its oldest recordings are removed to make "
+			    "room, before --size and --keep require it",
+			    text_shown(r->o.dir).text);
+	r->is_full |= losses.full;
 	triggers_poll(&r->o.triggers);
 	return 0;
 }

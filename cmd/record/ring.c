@@ -312,7 +312,17 @@ static void begin_segment(struct ring *ring, struct stream *s, uint64_t epoch_ns
 		note_trouble(ring, s, -errno);
 }
 
-/* A full disk has room again without the oldest segment. */
+/* A full disk has room again without the oldest segment; false: nothing was removed. */
+static bool free_disk(struct ring *ring)
+{
+	const bool freed = make_room(ring, size_to_keep(ring), true);
+
+	pthread_mutex_lock(&ring->lock);
+	ring->losses.full |= freed;
+	pthread_mutex_unlock(&ring->lock);
+	return freed;
+}
+
 static void put_bytes(struct ring *ring, struct stream *s, struct iovec part[2])
 {
 	while (s->fd >= 0 && part[0].iov_len + part[1].iov_len) {
@@ -320,7 +330,7 @@ static void put_bytes(struct ring *ring, struct stream *s, struct iovec part[2])
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0 && errno == ENOSPC && make_room(ring, size_to_keep(ring), true))
+		if (n < 0 && errno == ENOSPC && free_disk(ring))
 			continue;
 		if (n < 0) {
 			note_trouble(ring, s, -errno);
@@ -340,7 +350,7 @@ static void take_trigger(struct ring *ring, uint64_t epoch_ns, const char *text)
 {
 	int r = trigger_file_add(ring->dir_fd, epoch_ns, text);
 
-	if (r == -ENOSPC && make_room(ring, size_to_keep(ring), true))
+	if (r == -ENOSPC && free_disk(ring))
 		r = trigger_file_add(ring->dir_fd, epoch_ns, text);
 	if (r) {
 		pthread_mutex_lock(&ring->lock);

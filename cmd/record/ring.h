@@ -72,6 +72,7 @@ struct ring_losses {
 	uint64_t refused_details; /* of them details */
 	bool too_large;		  /* some had more bytes than RING_MEMORY */
 	bool shortened;		  /* recent details were removed too early, for want of room */
+	bool full;		  /* segments were removed because the disk is full */
 };
 struct ring_losses ring_losses(struct ring *ring);
 
