@@ -17,8 +17,8 @@
 #include "core/base/clock.h"
 #include "core/base/text.h"
 
-#define SEGMENTS_MAX 10000
-#define SUFFIX	     ".rec"
+#define NAMES_MAX (1 << 18) /* more than all streams of iotrace record have */
+#define SUFFIX	  ".rec"
 
 /* ---- their names ---- */
 
@@ -92,7 +92,7 @@ int segment_names_read(int dir_fd, const char *stream, struct segment_names *out
 			close(fd);
 		return -errno;
 	}
-	while ((entry = readdir(dir))) {
+	while (out->n < NAMES_MAX && (entry = readdir(dir))) {
 		struct segment_called *one;
 		uint64_t epoch_ns;
 		size_t len;
@@ -101,9 +101,7 @@ int segment_names_read(int dir_fd, const char *stream, struct segment_names *out
 		if (!of || strlen(entry->d_name) >= SEGMENTS_NAME_SIZE ||
 		    (stream && !segment_is_of(entry->d_name, stream)))
 			continue;
-		one = NULL;
-		if (out->n < SEGMENTS_MAX)
-			one = ARRAY_ADD(out->list, out->n);
+		one = ARRAY_ADD(out->list, out->n);
 		if (!one) {
 			segment_names_free(out);
 			return -ENOMEM;
@@ -140,14 +138,22 @@ static int open_file(const char *path, struct segments *out, struct error *err)
 }
 
 /* All of them are open at once: a replay opens no file later. */
-static void allow_files(size_t n)
+static int allow_files(size_t n, const char *path, struct error *err)
 {
+	const rlim_t most = n + 64;
 	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= n + 64)
-		return;
-	limit.rlim_cur = n + 64 < limit.rlim_max ? n + 64 : limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= most)
+		return 0;
+	if (!setrlimit(RLIMIT_NOFILE,
+		       &(struct rlimit){ most, most < limit.rlim_max ? limit.rlim_max : most }))
+		return 0;
+	error_set(err, STATUS_FAILED, -EMFILE,
+		  "%s has %zu recordings to replay, but only %zu files may be open (ulimit -n)",
+		  text_shown(path).text, n, (size_t)limit.rlim_max);
+	error_hint(err, "allow %zu, or replay a recording alone, or move some to another directory",
+		   (size_t)most);
+	return -EMFILE;
 }
 
 /* One that was removed meanwhile is left out. */
@@ -156,7 +162,8 @@ static int open_segments(int dir_fd, const char *path, struct segments *out, str
 	out->files = calloc(out->names.n, sizeof(FILE *));
 	if (!out->files)
 		return error_no_memory(err);
-	allow_files(out->names.n);
+	if (allow_files(out->names.n, path, err))
+		return -EMFILE;
 	for (size_t i = 0; i < out->names.n; i++) {
 		const int fd = openat(dir_fd, out->names.list[i].name,
 				      O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -169,7 +176,7 @@ static int open_segments(int dir_fd, const char *path, struct segments *out, str
 
 			if (fd >= 0)
 				close(fd);
-			return error_file(err, code, "open", path);
+			return error_file(err, code, "open", out->names.list[i].name);
 		}
 		out->names.list[out->n] = out->names.list[i];
 		out->files[out->n] = fdopen(fd, "r");

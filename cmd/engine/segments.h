@@ -15,6 +15,7 @@
 
 #define SEGMENTS_DIR	   "/var/log/iotrace" /* by default */
 #define SEGMENTS_NAME_SIZE 64
+#define SEGMENTS_MOST	   10000 /* of a stream, which iotrace record retains */
 
 /* "20261128T031200.000Z-top.rec" of a segment of @stream that begins at @epoch_ns. */
 void segment_name(char name[SEGMENTS_NAME_SIZE], uint64_t epoch_ns, const char *stream);
@@ -33,7 +34,8 @@ struct segment_names {
 	size_t n;
 };
 
-/* The segments in directory @dir_fd, of @stream, or all (NULL). 0, or -errno. */
+/* The segments in directory @dir_fd, of @stream, or all (NULL); of very many, some. 0, or -errno.
+ */
 int segment_names_read(int dir_fd, const char *stream, struct segment_names *out);
 void segment_names_free(struct segment_names *names);
 

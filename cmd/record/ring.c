@@ -289,11 +289,24 @@ static void end_segment(struct stream *s)
 	s->fd = -1;
 }
 
+/* Runs that end soon make many small segments, and a replay opens all of a stream at once. */
+static void limit_segments(const struct ring *ring, const char *stream)
+{
+	struct segment_names names;
+
+	if (segment_names_read(ring->dir_fd, stream, &names))
+		return;
+	for (size_t i = 0; i + SEGMENTS_MOST <= names.n; i++)
+		unlinkat(ring->dir_fd, names.list[i].name, 0);
+	segment_names_free(&names);
+}
+
 static void begin_segment(struct ring *ring, struct stream *s, uint64_t epoch_ns)
 {
 	const char *name = s->name;
 
 	end_segment(s);
+	limit_segments(ring, s->name);
 	if (s == ring->detail) {
 		drop_recent(ring, epoch_ns, false);
 		limit_details(ring);

@@ -299,6 +299,40 @@ class TestRoom(RingTest):
             tracer.stop()
         self.assertEqual(left, old[-5:])
 
+    def test_many(self):
+        """A replay has all of 10,001 recordings, or says how many files it may open; the next run removes the oldest."""
+        with LoopDisk() as disk:
+            with self.record(f"top -d {disk.name}") as tracer:
+                run_load("read", 7, KIB4, disk.path)
+                self.assertTrue(wait_until(lambda: self.segments() and self.counted(self.replay(), disk) == 7, patience(20)))
+                tracer.stop()
+            path = os.path.join(self.dir, self.segments()[0])
+            for i in range(10000):
+                os.link(path, os.path.join(self.dir, f"20200101T{i // 3600:02}{i // 60 % 60:02}{i % 60:02}.000Z-top.rec"))
+            before = self.segments()
+            self.assertEqual(self.counted(self.replay("--sum"), disk), 70007)
+            os.chmod(self.dir, 0o755)
+            os.chmod(path, 0o644)
+            result = iotrace("top", "--replay", self.dir, prefix=["prlimit", "--nofile=100:100", *NOBODY])
+            self.assertEqual((result.status, result.out), (1, ""), result)
+            self.assertIn(f"{self.dir} has 10001 recordings to replay, but only 100 files may be open", result.err)
+            with self.record("top") as tracer:
+                self.assertTrue(wait_until(lambda: set(self.segments()) - set(before), patience(20)))
+                tracer.stop()
+            self.assertEqual(self.segments()[:-1], before[2:])
+            os.utime(path, (0, 0))  # of all before[]
+            with self.record("--keep", "1h", "top") as tracer:
+                self.assertTrue(wait_until(lambda: not set(self.segments()) & set(before), patience(20)))
+                tracer.stop()
+
+    def test_no_file(self):
+        """What is no file is named."""
+        os.mkdir(self.dir)
+        for make, stream in (os.mkdir, "top"), (os.mkfifo, "slow"):
+            name = f"20200101T000000.000Z-{stream}.rec"
+            make(os.path.join(self.dir, name))
+            self.assertIn(f"cannot open {name}: ", self.replay(subcommand=stream).err)
+
     def test_full(self):
         """A disk that is full: what was there before makes room, and then history is lost, no more than that."""
         with contextlib.ExitStack() as stack:
