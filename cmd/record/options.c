@@ -74,13 +74,57 @@ static int take_collector(const char *arg, void *own, struct error *err)
 	return 0;
 }
 
+/* The value of an option of @c, which has the names @letter and @name; NULL: it is not given. */
+static const char *value_of(const struct collector_words *c, const char *letter, const char *name)
+{
+	const char *value = NULL;
+
+	for (const char *word = c->text; *word; word += strlen(word) + 1) {
+		const char *of = strncmp(word, name, strlen(name)) == 0 ? name : letter;
+
+		if (strncmp(word, of, strlen(of)) != 0)
+			continue;
+		value = word + strlen(of);
+		value += *value == '=' || !*value;
+	}
+	return value;
+}
+
+/* Can rows of @c meet the condition? */
+static bool can_meet(const struct collector_words *c, const struct trigger *t)
+{
+	const char *needs = trigger_needs(t->kind), *value;
+	uint64_t min_ns = NS_PER_SEC;
+	struct error unused;
+
+	if (strcmp(c->tool->name, needs) != 0)
+		return false;
+	if (t->kind == TRIGGER_STUCK) {
+		value = value_of(c, "-m", "--min");
+		return (value && parse_ms("-m", value, &min_ns, &unused)) || min_ns <= t->limit;
+	}
+	if (t->kind != TRIGGER_P99)
+		return true;
+	value = value_of(c, "--value", "--value");
+	if (value && strcmp(value, "latency") != 0)
+		return false;
+	value = value_of(c, "-T", "--type");
+	return !value || strcmp(value, "blk") == 0;
+}
+
 /* Adds the collector of details, unless one has its name; triggers need other collectors. */
 static int add_detail(OWN *o, struct error *err)
 {
 	bool has = false;
 
 	for (size_t i = 0; i < o->n_collectors; i++) {
-		has |= strcmp(o->collectors[i].name, TRIGGER_DETAIL) == 0;
+		const bool detail = strcmp(o->collectors[i].name, TRIGGER_DETAIL) == 0;
+
+		has |= detail;
+		if (detail && o->triggers.n && strcmp(o->collectors[i].tool->name, "slow") != 0)
+			return error_set(err, STATUS_USAGE, -EINVAL,
+					 "with --trigger the collector '" TRIGGER_DETAIL
+					 "' must be slow: it has the requests");
 		if (strcmp(o->collectors[i].name, RING_RECENT) == 0)
 			return error_set(err, STATUS_USAGE, -EINVAL,
 					 "no collector can be called '" RING_RECENT
@@ -95,11 +139,16 @@ static int add_detail(OWN *o, struct error *err)
 		bool found = !needs;
 
 		for (size_t i = 0; i < o->n_collectors && !found; i++)
-			found = strcmp(o->collectors[i].tool->name, needs) == 0;
+			found = can_meet(&o->collectors[i], &o->triggers.list[k]);
 		if (!found)
 			return error_set(err, STATUS_USAGE, -EINVAL,
-					 "--trigger %s needs the collector %s",
-					 o->triggers.list[k].text, needs);
+					 "--trigger %s needs the collector %s%s",
+					 o->triggers.list[k].text, needs,
+					 o->triggers.list[k].kind == TRIGGER_P99
+					     ? ", of all layers or with -T blk, without --value"
+					 : o->triggers.list[k].kind == TRIGGER_STUCK
+					     ? ", whose -m is not longer than that time"
+					     : "");
 	}
 	return 0;
 }

@@ -253,6 +253,12 @@ class TestTriggers(RingTest):
                            (["--trigger", "signal"] * 9, "more than 8 triggers"),
                            (["--trigger", "stuck>1s", "top"], "--trigger stuck>1s needs the collector stuck"),
                            (["--trigger", "p99>1s", "top"], "needs the collector breakdown"),
+                           (["--trigger", "p99>1us", "breakdown -T syscall"], "with -T blk, without --value"),
+                           (["--trigger", "p99>1us", "breakdown --type=syscall"], "with -T blk, without --value"),
+                           (["--trigger", "p99>1us", "breakdown -T blk --value size"], "with -T blk, without --value"),
+                           (["--trigger", "stuck>100ms", "stuck"], "whose -m is not longer than that time"),
+                           (["--trigger", "stuck>100ms", "stuck -m101"], "whose -m is not longer than that time"),
+                           (["--trigger", "signal", "detail=top"], "the collector 'detail' must be slow"),
                            (["--trigger", "signal", "recent=top"], "can be called 'recent'"),
                            (["recent=top"], "can be called 'recent'")):
             with self.subTest(args=args):
