@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 /* ---- the stored data ---- */
 
 struct heatmap *heatmap_new(size_t most)

@@ -171,6 +171,8 @@ static void move_sort(struct table_screen *s, int by)
 
 	/* The keys may have selected other columns than the displayed ones. */
 	make_columns(s);
+	if (!s->schema.n)
+		return;
 	at = sort_column(s);
 	if (at == SCREEN_UNSORTED)
 		at = 0;

@@ -167,8 +167,9 @@ static void read_period(char *text, struct period *to)
 			to->start_ns = start_ns;
 		if (end_ns > to->end_ns)
 			to->end_ns = end_ns;
-		/* breakdown --value has no times */
-		row = csv_has(&csv, "p99_ns") ? ARRAY_ADD(to->rows, to->n) : NULL;
+		if (!csv_has(&csv, "p99_ns")) /* breakdown --value has no times */
+			continue;
+		row = ARRAY_ADD(to->rows, to->n);
 		if (!row)
 			continue;
 		*row = (struct rates){ .count = csv_number(&csv, "count"),

@@ -17,7 +17,7 @@ struct preflight {
 	bool can_load;	 /* CAP_SYS_ADMIN, or CAP_BPF and CAP_PERFMON */
 	bool has_bpf, has_perfmon; /* these two, or CAP_SYS_ADMIN, which includes them */
 	bool confidential;	   /* lockdown forbids reading kernel memory */
-	char lockdown[16]; /* "none", "integrity", "confidentiality"; empty: unreadable */
+	char lockdown[16];	   /* "none", "integrity", "confidentiality"; empty: unreadable */
 };
 
 /* @caps: the effective capabilities, a bit each, from preflight_caps().  @root replaces "/" in
