@@ -270,6 +270,35 @@ static void choose_segments(const struct narrow *w, struct segments *segments)
 	segments_keep(segments, first, n - first);
 }
 
+/* Drops the first and the last segments whose intervals are all before, or after, the chosen time:
+ * they may have been recorded with other options.  Counts the intervals of the others: @span. */
+static int keep_shown(const struct narrow *w, struct segments *segments, const char *name,
+		      struct span *span, struct error *err)
+{
+	size_t first = 0, n = 0;
+	struct span one;
+	int r = 0;
+
+	*span = (struct span){ .any = false };
+	for (size_t i = 0; !r && i < segments->n; i++) {
+		one = (struct span){ .any = false };
+		r = add_span(w, segments->files[i], name, &one, err);
+		if (one.any && !one.last && !span->last) {
+			first = i + 1;
+			span->n = 0;
+			continue;
+		}
+		if (one.last)
+			span->last = span->n + one.last;
+		if (one.last || (!one.any && n == i))
+			n = i + 1;
+		span->n += one.n;
+	}
+	if (!r && span->last && segments->is_directory)
+		segments_keep(segments, first, n - first);
+	return r;
+}
+
 int narrow_open(const struct args *args, struct segments *segments, const char *name,
 		struct narrow **out, struct error *err)
 {
@@ -294,7 +323,7 @@ int narrow_open(const struct args *args, struct segments *segments, const char *
 		return r;
 	if (segments->is_directory)
 		choose_segments(w, segments);
-	r = find_span(w, segments, 0, segments->n - 1, name, &span, err);
+	r = keep_shown(w, segments, name, &span, err);
 	w->last = args->end || args->around || args->sums || segments->is_directory ? span.last : 0;
 	bounds.last = span.last;
 	return r ? r : check_span(w, &bounds, err);

@@ -609,7 +609,8 @@ class TestReport(CompareTest):
         return {"comm": comm, "disk": disk, "layer": "blk", "op": "read", "count": count, "total_ns": count * ns,
                 "slots": {ns: count}}
 
-    def segment(self, start, rows, seconds=10, steps=(), subcommand="breakdown", table=None, utc_offset=0):
+    def segment(self, start, rows, seconds=10, steps=(), subcommand="breakdown", table=None, utc_offset=0,
+                unit_ns=1):
         """@steps {second: how far the clock is set}"""
         shift, intervals = 0, []
         for i in range(seconds):
@@ -618,7 +619,7 @@ class TestReport(CompareTest):
             intervals.append(("", at, at + NS, {"rows": rows}))
         stamp = time.strftime("%Y%m%dT%H%M%S.000Z", time.gmtime(self.DAY + start))
         return self.write(f"ring/{stamp}-{subcommand}.rec",
-                          recording.made(subcommand, {"unit_ns": 1, "by": 5}, {"rows": table or self.TABLE}, intervals,
+                          recording.made(subcommand, {"unit_ns": unit_ns, "by": 5}, {"rows": table or self.TABLE}, intervals,
                                          utc_offset))
 
     def report(self, *words, zone="UTC", folder="ring", err=""):
@@ -650,6 +651,18 @@ class TestReport(CompareTest):
                 self.assertEqual(notes, [f"{note} such times in the recording"] if note else [])
         self.report("--at", "2026-11-20", err="iotrace: nothing was recorded in that time (the recording is from "
                                               "2026-11-21 00:01:00 to 2026-11-23 23:59:10)\n")
+
+    def test_other_options(self):
+        """Recordings before and after the chosen time may have other options."""
+        for hour, unit in enumerate((1000, 1, 1, 1000)):
+            self.segment(hour * 3600, [self.row()], unit_ns=unit)
+        self.assertIn("I/O from 2026-11-21 01:00:00 to 2026-11-21 02:00:10", self.report("--begin", "01:00", "--end", "02:30"))
+        for begin, end, status, seconds in (("01:00", "02:30", 0, 20), ("00:30", "02:30", 0, 20), ("00:00", "00:59", 0, 10),
+                                            ("02:59", "23:00", 0, 10), ("00:00", "01:30", 1, 10)):
+            done = subprocess.run([IOTRACE, "breakdown", "--replay", self.path("ring"), "--json", "--begin", begin, "--end",
+                                   end], check=False, capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stdout.count('"type":"interval"')), (status, seconds), done)
+            self.assertEqual(" was recorded with other options than " in done.stderr, status == 1)
 
     def test_seconds(self):
         """Rates are of the seconds that were recorded; what lies between is named."""
