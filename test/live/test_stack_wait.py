@@ -263,6 +263,9 @@ int main(int argc, char **argv)
 
 COLUMN = {"read": "read_wait_ns", "fault": "read_wait_ns", "write": "write_wait_ns",
           "fsync": "write_wait_ns"}
+# An emulated CPU on a busy machine may stand still between the scheduler's clock and its event, by which a wait begins
+# later then: for less than this.
+STOOD_STILL = 100e6 if iotest.SLOW > 1 else 0
 # Kernels for arm64 have no such tracepoint, and this one may have no kprobes.
 FAULTS = {"fault"} if any(map(os.path.exists, (
     "/sys/kernel/tracing/events/exceptions/page_fault_user", "/sys/kernel/tracing/kprobe_events"))) else set()
@@ -332,7 +335,7 @@ class WaitTest(StackTest):
         return tuple(sum(row[key] for row in mine) for key in ("read_wait_ns", "write_wait_ns"))
 
     def assert_within(self, got, bounds, message=None):
-        self.assertGreater(got, bounds[0] * 0.98, message)
+        self.assertGreater(got, bounds[0] * 0.98 - STOOD_STILL, message)
         self.assertLess(got, bounds[1] * 1.02, message)
 
     @staticmethod
