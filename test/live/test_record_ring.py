@@ -138,7 +138,7 @@ class TestTimes(RingTest):
                     times.append(time.time())
                     self.assertEqual(tracer.stop().status, 0)
                 time.sleep(1.2)
-            self.assertEqual(len(self.segments("-top")), 3)
+            self.assertIn(len(self.segments("-top")), (3, 4))  # an hour may end meanwhile
             result = self.replay()
             self.assertEqual(self.counted(result, disk), 220)
             self.assertEqual(result.err.count("note: nothing was recorded from "), 2, result)
