@@ -104,6 +104,10 @@ int render_json(FILE *stream, const char *text);
  * end of the text. */
 size_t render_step(const char **text);
 
+/* The end of @path, which needs @width columns, that fits into @room: it says more than the
+ * beginning. */
+const char *render_path_end(const char *path, size_t width, size_t room);
+
 /* Flushes @stream; -EPIPE etc. if that fails or failed before. */
 int render_flush(FILE *stream);
 

@@ -63,6 +63,13 @@ size_t render_step(const char **text)
 	return unit_width(unit);
 }
 
+const char *render_path_end(const char *path, size_t width, size_t room)
+{
+	while (width > room)
+		width -= render_step(&path);
+	return path;
+}
+
 static size_t shown_width(const char *text)
 {
 	struct name_walk walk = { text, NAME_SHOWN };
@@ -94,16 +101,6 @@ static size_t put_cut(struct sink *sink, const char *text, size_t room)
 	}
 }
 
-/* Of a path that needs @width columns its end, which says more than its beginning. */
-static size_t put_path_end(struct sink *sink, const char *path, size_t width, size_t room)
-{
-	room -= strlen("...");
-	while (width > room)
-		width -= render_step(&path);
-	sink_puts(sink, "...");
-	return strlen("...") + put_cut(sink, path, room);
-}
-
 void put_escaped(struct sink *sink, const char *text)
 {
 	put_cut(sink, text, SIZE_MAX);
@@ -120,7 +117,7 @@ int render_name(FILE *stream, const char *name)
 static void put_cell(struct line *line, const struct column *column, const char *text)
 {
 	size_t width = line->table->widths[column - line->table->schema->columns];
-	size_t shown = shown_width(text);
+	size_t shown = shown_width(text), dots = strlen("...");
 
 	if (!line->first)
 		line->blanks++;
@@ -131,10 +128,13 @@ static void put_cell(struct line *line, const struct column *column, const char 
 	if (shown) {
 		sink_fill(line->sink, ' ', line->blanks);
 		line->blanks = 0;
-		if (line->table->cuts && shown > width && *text == '/' && width > strlen("..."))
-			shown = put_path_end(line->sink, text, shown, width);
-		else
+		if (line->table->cuts && shown > width && *text == '/' && width > dots) {
+			sink_puts(line->sink, "...");
+			text = render_path_end(text, shown, width - dots);
+			shown = dots + put_cut(line->sink, text, width - dots);
+		} else {
 			shown = put_cut(line->sink, text, line->table->cuts ? width : SIZE_MAX);
+		}
 	}
 	if (column->left && shown < width)
 		line->blanks += width - shown;

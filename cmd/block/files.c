@@ -142,12 +142,13 @@ static void name_file(const struct file_record *r, struct mounts *mounts, struct
 {
 	const char *removed = r->path_flags & FILE_REMOVED ? " (deleted)" : "";
 	char in[PATH_TEXT], path[PATH_MAX];
+	bool elsewhere;
 
 	path_of(r, in);
-	/* A memfd, or shared memory of System V, is the root of its own. */
-	if (strcmp(in, "/") == 0 && mounts_path(mounts, r->dev, in, path, sizeof(path)))
+	elsewhere = r->path_flags & FILE_CUT || mounts_path(mounts, r->dev, in, path, sizeof(path));
+	if (elsewhere && strcmp(in, "/") == 0) /* a memfd, or shared memory of System V */
 		snprintf(out, size, "[memory]");
-	else if (r->path_flags & FILE_CUT || mounts_path(mounts, r->dev, in, path, sizeof(path)))
+	else if (elsewhere)
 		snprintf(out, size, "%s:%s%s", disks_name(disks, r->dev), in, removed);
 	else
 		snprintf(out, size, "%s%s", path, removed);

@@ -80,14 +80,15 @@ static bool is_between(const struct narrow *w, uint64_t start, uint64_t end)
 	return (!w->from || end > w->from) && (w->to == UINT64_MAX || start < w->to);
 }
 
-/* Adds what is in @file, and returns to its beginning. */
-static int add_span(const struct narrow *w, FILE *file, const char *name, struct span *span,
-		    struct error *err)
+/* What is in @file, which is at its beginning again then. */
+static int find_span(const struct narrow *w, FILE *file, const char *name, struct span *span,
+		     struct error *err)
 {
 	struct recording_reader *reader = NULL;
 	struct recording_interval in;
 	struct error unused; /* the replay meets it again */
 
+	*span = (struct span){ .any = false };
 	if (!recording_reader_open(file, name, &reader, &unused) &&
 	    !recording_reader_bind(reader, NULL, 0, &unused))
 		while (recording_reader_next(reader, &in, &unused) > 0) {
@@ -108,18 +109,6 @@ static int add_span(const struct narrow *w, FILE *file, const char *name, struct
 	error_set(err, STATUS_USAGE, -ESPIPE, "--begin and --end need a file: %s is read only once",
 		  name);
 	return -ESPIPE;
-}
-
-/* Segments @first to @last. */
-static int find_span(const struct narrow *w, const struct segments *segments, size_t first,
-		     size_t last, const char *name, struct span *span, struct error *err)
-{
-	int r = 0;
-
-	*span = (struct span){ .any = false };
-	for (size_t i = first; !r && i <= last && i < segments->n; i++)
-		r = add_span(w, segments->files[i], name, span, err);
-	return r;
 }
 
 #define DAY_NS (86400 * NS_PER_SEC)
@@ -235,13 +224,12 @@ static int check_span(const struct narrow *w, const struct span *span, struct er
 static int find_bounds(const struct narrow *w, const struct segments *segments, const char *name,
 		       struct span *span, struct error *err)
 {
-	const size_t last = segments->n - 1;
 	struct span end;
-	int r = find_span(w, segments, 0, segments->is_directory ? 0 : last, name, span, err);
+	int r = find_span(w, segments->files[0], name, span, err);
 
 	/* The last one may have just begun. */
-	for (size_t i = last; !r && segments->is_directory && i > 0; i--) {
-		r = find_span(w, segments, i, i, name, &end, err);
+	for (size_t i = segments->n - 1; !r && i > 0; i--) {
+		r = find_span(w, segments->files[i], name, &end, err);
 		if (!r && end.any) {
 			if (!span->any || end.start < span->start)
 				span->start = end.start;
@@ -281,8 +269,7 @@ static int keep_shown(const struct narrow *w, struct segments *segments, const c
 
 	*span = (struct span){ .any = false };
 	for (size_t i = 0; !r && i < segments->n; i++) {
-		one = (struct span){ .any = false };
-		r = add_span(w, segments->files[i], name, &one, err);
+		r = find_span(w, segments->files[i], name, &one, err);
 		if (one.any && !one.last && !span->last) {
 			first = i + 1;
 			span->n = 0;

@@ -686,9 +686,7 @@ const char *slow_shorten(const char *text, size_t room, char buf[SLOW_SHORT_SIZE
 		return text;
 	room -= strlen("...");
 	if (*text == '/') {
-		while (width > room)
-			width -= render_step(&at);
-		snprintf(buf, SLOW_SHORT_SIZE, "...%s", at);
+		snprintf(buf, SLOW_SHORT_SIZE, "...%s", render_path_end(text, width, room));
 	} else {
 		while ((width = render_step(&at)) <= room) {
 			room -= width;

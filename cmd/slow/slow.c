@@ -16,9 +16,9 @@
 #include "cmd/slow/slow.h"
 #include "core/base/array.h"
 #include "core/base/clock.h"
+#include "core/system/cpus.h"
 #include "core/system/kallsyms.h"
 #include "core/isolation/privileges.h"
-#include "core/system/cpus.h"
 #include "output/terminal.h"
 #include "probes/unwind.h"
 #include "probes/slow.skel.h"
@@ -410,7 +410,7 @@ static void free_slow(void *ctx)
 /* ---- display ---- */
 
 /* In a replay: what took less than -m of the run is not there, nor are users without --by user. */
-static int check_min(void *ctx, struct error *err)
+static int check_replay(void *ctx, struct error *err)
 {
 	struct slow *s = ctx;
 	const bool users = keys_have(s->o.by, KEY_USER);
@@ -701,7 +701,7 @@ const struct tool_view slow_view = {
 	.settings = settings,
 	.screen = &slow_screen,
 	.tables = tables,
-	.check = check_min,
+	.check = check_replay,
 	.take = take_interval,
 	.text = { .begin = print_start, .body = print_body, .end = print_end },
 	.empty = "no slow I/O seen",
