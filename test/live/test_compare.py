@@ -16,7 +16,7 @@ class TestCompare(RingTest):
         of_disk = f" -d {self.disk.name}"
         collectors = "top --by comm,disk", "breakdown -T blk --by disk", "slow -m 0"
         with self.record(*(line + of_disk for line in collectors)) as tracer:
-            run_load("read", READS, KIB4, self.disk.path, options=["-q", 8])
+            run_load("read", READS, KIB4, self.disk.path)
             self.pause(10)
             run_load("write", WRITES, 2 * KIB4, self.disk.path)
             self.pause()
@@ -41,14 +41,13 @@ class TestCompare(RingTest):
                 self.assertEqual("distribution" in rate, subcommand == "breakdown")
 
     def test_trace(self):
-        """Each I/O is a slice."""
+        """Each I/O is a slice. (Which lane it is in is a matter of test/replay.)"""
         result = iotrace("slow", "--replay", self.dir, "--format=perfetto", "-d", self.disk.name)
         self.assertEqual((result.status, result.err), (0, ""), result)
         events = [event for event in json.loads(result.out)["traceEvents"] if event.get("cat") == "request"]
         load = [event for event in events if event["args"]["comm"] == "load"]
         self.assertEqual({op: sum(event["name"] == op for event in load) for op in ("read", "write")},
                          {"read": READS, "write": WRITES})
-        self.assertGreater(len({event["tid"] for event in load}), 1)  # eight at a time
 
 
 if __name__ == "__main__":

@@ -607,8 +607,8 @@ class TestManyProcesses(LiveTest, Pages):
             other = Load("read", 1000000, 4096, disk.path, name="other", options=["-r", "-s", 1000])
             stack.callback(other.kill)
             other.go()
-            # two each: of one the kernel may hide the end
-            load = run_load("read", 2 * self.PROCESSES, 4096, disk.path,
+            # four each: of some the kernel may hide the end
+            load = run_load("read", 4 * self.PROCESSES, 4096, disk.path,
                             options=["-r", "-F", self.PROCESSES])
             screen.keys(">", ">", ">")
             screen.wait(r"by PID\b")
