@@ -72,7 +72,7 @@ struct blame_sweep {
 	uint64_t now;
 	struct kept *kept;
 	size_t n_kept;
-	struct event *events;
+	struct event *events, *sorted;
 	size_t n_events;
 	struct clock *clocks[CLOCKS_MAX];
 	size_t n_clocks;
@@ -124,6 +124,7 @@ void blame_sweep_free(struct blame_sweep *s)
 		free(s->clocks[i]);
 	free(s->kept);
 	free(s->events);
+	free(s->sorted);
 	free(s->slots);
 	free(s->vectors);
 	free(s);
@@ -494,15 +495,52 @@ int blame_sweep_add(struct blame_sweep *s, const struct blame_io *io)
 	return 0;
 }
 
-static int compare(const void *a, const void *b)
+/* Digit 0 is the stage, the others are the bytes of the time since @base. */
+static size_t digit_of(const struct event *e, uint64_t base, unsigned int digit)
 {
-	const struct event *x = a, *y = b;
+	return digit ? (e->time - base) >> 8 * (digit - 1) & 255 : e->stage;
+}
 
-	if (x->time != y->time)
-		return x->time < y->time ? -1 : 1;
-	if (x->stage != y->stage)
-		return x->stage < y->stage ? -1 : 1;
-	return (x->number > y->number) - (x->number < y->number);
+/* Of the same digit: in the order of @from. */
+static void sort_by_digit(const struct event *from, struct event *to, size_t n, uint64_t base,
+			  unsigned int digit)
+{
+	size_t places[257] = { 0 };
+
+	for (size_t i = 0; i < n; i++)
+		places[digit_of(&from[i], base, digit) + 1]++;
+	for (size_t i = 0; i < 255; i++)
+		places[i + 1] += places[i];
+	for (size_t i = 0; i < n; i++)
+		to[places[digit_of(&from[i], base, digit)]++] = from[i];
+}
+
+/* By time, then stage, then number, by which they are in order.  There are hundreds of thousands a
+ * second: with qsort() it was a third of blame's own CPU time. */
+static int sort_events(struct blame_sweep *s)
+{
+	const size_t n = s->n_events;
+	struct event *from = s->events, *to = reallocarray(s->sorted, n + 1, sizeof(*to));
+	uint64_t first = UINT64_MAX, last = 0;
+
+	if (!to)
+		return -ENOMEM;
+	s->sorted = to;
+	for (size_t i = 0; i < n; i++) {
+		first = from[i].time < first ? from[i].time : first;
+		last = from[i].time > last ? from[i].time : last;
+	}
+	for (unsigned int digit = 0;
+	     n && digit <= 8 && (!digit || (last - first) >> 8 * (digit - 1)); digit++) {
+		struct event *sorted = to;
+
+		sort_by_digit(from, to, n, first, digit);
+		to = from;
+		from = sorted;
+	}
+	if (from != s->events)
+		memcpy(s->events, from, n * sizeof(*from));
+	return 0;
 }
 
 static int find_events(struct blame_sweep *s, uint64_t until)
@@ -520,9 +558,7 @@ static int find_events(struct blame_sweep *s, uint64_t until)
 				return -ENOMEM;
 			*event = (struct event){ time, (uint32_t)i, (uint32_t)stage };
 		}
-	if (s->n_events)
-		qsort(s->events, s->n_events, sizeof(*s->events), compare);
-	return 0;
+	return sort_events(s);
 }
 
 static int handle(struct blame_sweep *s, const struct event *event)

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,6 +25,7 @@
 #include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
+#include "core/system/limits.h"
 
 #define FRESH_NS      (NS_PER_SEC / 10) /* an answer that is younger is given again */
 #define PIPE_MS	      250		/* between two looks whether the pipe has a reader */
@@ -375,12 +375,10 @@ static int open_tool(struct server *s, struct error *err)
  * keeps it. */
 static int lock_memory(struct server *s, struct error *err)
 {
-	const struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
 	char stack[256 << 10];
 	void *heap;
+	int r;
 
-	prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0); /* reclaim waits for no I/O of it; needs a right */
-	setrlimit(RLIMIT_MEMLOCK, &all);
 	mallopt(M_MMAP_MAX, 0);
 	mallopt(M_ARENA_MAX, 1); /* of its threads, too */
 	mallopt(M_TRIM_THRESHOLD, INT_MAX);
@@ -396,12 +394,13 @@ static int lock_memory(struct server *s, struct error *err)
 	heap = malloc(HEAP_BYTES);
 	if (!heap)
 		return error_no_memory(err);
-	if (mlockall(MCL_CURRENT | MCL_FUTURE))
+	r = limits_lock_memory();
+	if (r)
 		error_set(
 		    err, STATUS_OK, 0,
 		    "memory is not locked (%s; it needs ulimit -l unlimited): --stuck may not "
 		    "answer if memory is short, or this program's disk hangs",
-		    strerror(errno));
+		    strerror(-r));
 	explicit_bzero(stack, sizeof(stack));
 	free(heap);
 	return 0;

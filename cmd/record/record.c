@@ -3,9 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 
 #include "cmd/cli/command.h"
 #include "cmd/cli/report.h"
@@ -16,6 +13,7 @@
 #include "cmd/record/ring.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
+#include "core/system/limits.h"
 
 struct record {
 	struct record_options o;
@@ -96,19 +94,6 @@ static int look_at_ring(void *ctx, short events, struct error *err)
 	r->is_full |= losses.full;
 	triggers_poll(&r->o.triggers);
 	return 0;
-}
-
-/* The counting must not wait for a page of its own program, which may be on the disk that hangs. */
-static void lock_memory(void)
-{
-	const struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
-
-	prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0); /* reclaim waits for no I/O of it; needs a right */
-	/* Under a limit new memory could not be locked, and would be refused. */
-	if (mlockall(setrlimit(RLIMIT_MEMLOCK, &all) ? MCL_CURRENT : MCL_CURRENT | MCL_FUTURE))
-		report_line(
-		    "note: memory is not locked (ulimit -l): while the disk of this program "
-		    "hangs, it may not count");
 }
 
 /* ---- the run ---- */
@@ -218,7 +203,11 @@ static int run(struct record *r)
 	code = run_watch_timer(&r->run, 1, NS_PER_SEC, look_at_ring, r, &err);
 	if (code < 0)
 		return report_error(&err);
-	lock_memory();
+	/* The counting must not wait for a page of its own, which may be on the disk that hangs. */
+	if (limits_lock_memory())
+		report_line(
+		    "note: memory is not locked (ulimit -l): while the disk of this program "
+		    "hangs, it may not count");
 	return tools_loop(r->running, r->n_running, &r->run);
 }
 

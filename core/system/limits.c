@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -115,4 +116,32 @@ int limits_need(size_t files, size_t memory, struct error *err)
 		return -EMFILE;
 	}
 	return has_memory(memory) ? 0 : limits_error(-ENOMEM, "trace", err);
+}
+
+/* ---- locked memory ---- */
+
+/* Where packaging/cmake has them put; a program without BPF objects has no such section. */
+extern const char __start_bpf_objects[] __attribute__((weak));
+extern const char __stop_bpf_objects[] __attribute__((weak));
+
+static void unlock_objects(void)
+{
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	const uintptr_t begin = ((uintptr_t)__start_bpf_objects + page - 1) & -page;
+	const uintptr_t end = (uintptr_t)__stop_bpf_objects & -page;
+
+	if (begin < end && !munlock((const void *)begin, end - begin))
+		madvise((void *)begin, end - begin, MADV_DONTNEED);
+}
+
+int limits_lock_memory(void)
+{
+	const struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
+
+	prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0); /* reclaim waits for no I/O of it; needs a right */
+	/* Under a limit new memory could not be locked, and would be refused. */
+	if (mlockall(setrlimit(RLIMIT_MEMLOCK, &all) ? MCL_CURRENT : MCL_CURRENT | MCL_FUTURE))
+		return -errno;
+	unlock_objects();
+	return 0;
 }

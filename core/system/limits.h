@@ -42,4 +42,9 @@ void limits_hint(int r, struct error *err);
 /* The error of a shortage @r while @doing ("load the BPF programs"): fills @err, returns @r. */
 int limits_error(int r, const char *doing, struct error *err);
 
+/* Keeps all memory of the process, also what comes, where it is: it waits for no disk any more.
+ * Exceptions: the BPF objects and their sources, which are needed at the start only.  Memory under
+ * a limit (`ulimit -l`) that cannot be raised is not locked if it comes later. 0 or -errno. */
+int limits_lock_memory(void);
+
 #endif

@@ -2,6 +2,7 @@
 # Compiles SOURCE to DIR/NAME.bpf.o and makes DIR/NAME.skel.h of it, or takes both from the folder
 # CACHE (may be empty), if any build tree, also of another clone, has compiled the same text with the same
 # compiler and options.  COMPILE: the compiler and its options, a list.  STRIP, BPFTOOL: programs.
+# The object's bytes are in the section bpf_objects: core/system/limits.c.
 set(object ${DIR}/${NAME}.bpf.o)
 set(skeleton ${DIR}/${NAME}.skel.h)
 # The compiler names each basic block (LBB*), nine of ten symbols. libbpf looks through all of them for each section.
@@ -42,7 +43,8 @@ if(CACHE)
     execute_process(COMMAND ${tool} --version OUTPUT_VARIABLE version ERROR_QUIET)
     string(APPEND tools "${tool} ${version}")
   endforeach()
-  string(SHA256 key "${same} ${strip} ${tools}")
+  file(READ ${CMAKE_CURRENT_LIST_FILE} self)
+  string(SHA256 key "${same} ${self} ${tools}")
   copy(${DIR} ${CACHE}/${NAME}-${key} found)
   if(found)
     return()
@@ -52,7 +54,11 @@ endif()
 run("" ${COMPILE} -c ${SOURCE} -o ${object})
 run("" ${strip} ${object})
 run(${skeleton}.tmp ${BPFTOOL} gen skeleton ${object} name ${NAME}_bpf)
-file(RENAME ${skeleton}.tmp ${skeleton})
+file(READ ${skeleton}.tmp text)
+string(REGEX REPLACE "return \\(const void \\*\\)(\"\\\\\n[^\"]*\";)"
+       "static const char data[] __attribute__((aligned(8), section(\"bpf_objects\"))) = \\1\n\treturn data;" text "${text}")
+file(WRITE ${skeleton} "${text}")
+file(REMOVE ${skeleton}.tmp)
 
 if(CACHE)
   # By renaming, so that a tree that is built at the same time sees all of it or nothing.

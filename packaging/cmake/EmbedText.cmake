@@ -4,7 +4,7 @@
 function(embed_text symbol file source)
   set(assembly ${CMAKE_BINARY_DIR}/generated/${symbol}.S)
   file(CONFIGURE OUTPUT ${assembly} @ONLY CONTENT "\
-.section .rodata
+.section bpf_objects,\"a\"
 .global ${symbol}
 ${symbol}:
 .incbin \"${file}\"

@@ -58,6 +58,19 @@ class NullDisk(Disk):
         self._attributes = {"size": 64, "blocksize": 512, "memory_backed": 1, **attributes}
         self._config = f"{self.CONFIG}/{called}"
 
+    @classmethod
+    def has(cls, attribute):
+        """Can it be set?"""
+        need_module("null_blk")
+        folder = f"{cls.CONFIG}/iotrace-has"
+        try:
+            os.mkdir(folder)
+        except OSError as error:
+            raise unittest.SkipTest("null_blk has no configfs") from error
+        found = os.path.exists(f"{folder}/{attribute}")
+        os.rmdir(folder)
+        return found
+
     def __enter__(self):
         need_module("null_blk")
         if not os.path.isdir(self.CONFIG):

@@ -255,21 +255,37 @@ class TestDevice(StuckTest):
     def test_null_blk(self):
         """A device that completes a request when it is polled for, and no process does."""
         for n in 1, 128, 10000:
-            with self.subTest(n=n), NullDisk(memory_backed=0, size=512, poll_queues=1, hw_queue_depth=10240) as disk, \
-                    contextlib.ExitStack() as disk.processes:
-                disk.queue("io_timeout", 600000)  # instead of 5 s
-                process, begun = self.flights(disk, "poll", n)
-                before = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-                rows = self.stuck(disk)
-                after = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-                (whole,) = rows["disk"]
-                self.assertEqual((self.in_flight(disk), whole["in_flight"], whole["queued"], whole["held"]), (n, n, 0, 0))
-                requests = sorted(rows["request"], key=lambda row: row["sector"])
-                self.assertEqual([row["sector"] for row in requests], [i * 8 * SECTORS for i in range(n)])
-                self.assertEqual({(row["where"], row["op"], row["bytes"], row["pid"], row["comm"], row["at_least"])
-                                  for row in requests}, {("device", "read", KIB4, process.pid, "poll", False)})
-                moments = [row["age_ns"] + start for row, start in zip(requests, begun)]
-                self.assertTrue(before <= statistics.median(moments) <= after + 10 * MS)
+            with self.subTest(n=n), NullDisk(memory_backed=0, size=512, poll_queues=1, hw_queue_depth=10240) as disk:
+                self.check_null_blk(disk, "poll", n)
+
+    def test_null_blk_timer(self):
+        """Where none can be polled (before 5.17): one that completes each request after a time. Each read that looks for
+        its partitions takes that time, too."""
+        if NullDisk.has("poll_queues"):
+            self.skipTest("test_null_blk is quicker")
+        seconds = 20
+        with NullDisk(memory_backed=0, size=512, irqmode=2, completion_nsec=seconds * 10**9, hw_queue_depth=10240) as disk:
+            for n in 1, 128, 10000:
+                with self.subTest(n=n):
+                    self.check_null_blk(disk, "aio", n)
+                    self.assertTrue(wait_until(lambda: self.in_flight(disk) == 0, seconds))
+
+    def check_null_blk(self, disk, how, n):
+        with contextlib.ExitStack() as disk.processes:
+            disk.queue("scheduler", "none")  # it would admit no more than nr_requests
+            disk.queue("io_timeout", 600000)  # instead of 5 s
+            process, begun = self.flights(disk, how, n)
+            before = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+            rows = self.stuck(disk)
+            after = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+            (whole,) = rows["disk"]
+            self.assertEqual((self.in_flight(disk), whole["in_flight"], whole["queued"], whole["held"]), (n, n, 0, 0))
+            requests = sorted(rows["request"], key=lambda row: row["sector"])
+            self.assertEqual([row["sector"] for row in requests], [i * 8 * SECTORS for i in range(n)])
+            self.assertEqual({(row["where"], row["op"], row["bytes"], row["pid"], row["comm"], row["at_least"])
+                              for row in requests}, {("device", "read", KIB4, process.pid, how, False)})
+            moments = [row["age_ns"] + start for row, start in zip(requests, begun)]
+            self.assertTrue(before <= statistics.median(moments) <= after + 10 * MS)
 
     def test_threads(self):
         """Their ages begin when they went to sleep, by the readers' own clock, which is not the scheduler's."""
