@@ -348,7 +348,7 @@ class TestSignalsToCommand(CommandTest):
         result = tracer.stop(signal.SIGTERM, 10)
         self.assertEqual(result.status, 128 + signal.SIGTERM)
         self.assertEqual([line for line in result.err.splitlines()
-                          if line != self.EMPTY and not self.of_another_test(line)],
+                          if line != self.EMPTY and not self.of_the_machine(line)],
                          [f"iotrace: the command (pid {pid}) is still running"])
         self.assertTrue(alive(pid), "COMMAND is not to be killed")
         kill(pid)

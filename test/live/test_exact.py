@@ -1034,8 +1034,7 @@ class TestCommand(LiveTest):
             self.assertTrue(wait_until(
                 lambda: diskstats(self.disk.name)["reads"] > before + 100, 30))
             result = tracer.stop(signal.SIGINT)
-        self.assertEqual(result.err, "")
-        self.assertEqual(result.status, 128 + signal.SIGINT)
+        self.assert_ended_well(result, 128 + signal.SIGINT)
         self.assertGreater(add_up(result.rows, "comm", "io").get("slow", 0), 50)
 
     def test_command_that_is_not_there(self):

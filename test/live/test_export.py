@@ -242,10 +242,9 @@ class TestCounts(LiveTest):
         self.assertIn(failed, range(1, 500))
         of = {"device": disk.name, "operation": "write"}
         hidden = iotest.hidden_ends.count()
-        lost = 500 - value(samples, "iotrace_block_io_requests_total", **of)
-        self.assertIn(lost, range(hidden + 1))
-        self.assertIn(failed - value(samples, "iotrace_block_io_errors_total", **of),
-                      range(int(lost) + 1))
+        self.assertIn(500 - value(samples, "iotrace_block_io_requests_total", **of), range(hidden + 1))
+        # One whose completion was hidden may have been found to be over since: without its status.
+        self.assertIn(failed - value(samples, "iotrace_block_io_errors_total", **of), range(hidden + 1))
 
     def test_queue(self):
         """The time in the queue and at the device is no shorter than that at the device."""

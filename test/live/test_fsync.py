@@ -130,7 +130,7 @@ class TestCalls(FsyncTest):
             with Tracer("slow", "--fsync", "--json", "-m", "100000", "60") as tracer:
                 work()
                 none = tracer.stop()
-        said = [line for line in none.err.splitlines() if not self.of_another_test(line)]
+        said = [line for line in none.err.splitlines() if not self.of_the_machine(line)]
         self.assertEqual((none.status, none.rows, said), (0, [], ["iotrace: no slow fsync seen"]))
         self.assertEqual([row["pid"] for row in rows], [os.getpid()] * 4)
         self.assertEqual({row["disk"] for row in rows}, {disk.name})

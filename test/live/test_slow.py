@@ -918,7 +918,7 @@ class TestErrors(SlowTest):
     def test_nothing(self):
         with LoopDisk(64 * MIB) as disk:
             result = iotrace("slow", "-d", disk.name, "0.5", "1")
-        said = [line for line in result.err.splitlines() if not self.of_another_test(line)]
+        said = [line for line in result.err.splitlines() if not self.of_the_machine(line)]
         self.assertEqual((result.status, said), (0, ["iotrace: no slow I/O seen"]))
 
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The second witness: /proc/diskstats, and the completions that ftrace tells of."""
-import contextlib
 import glob
 import os
 import re
@@ -85,12 +84,6 @@ class HiddenEnds:
     def forget(self, number):
         """From the next test on the number may belong to a disk that is not a test's."""
         self._there.discard(number)
-
-    def is_ours(self, name):
-        """Is it a disk of this test?"""
-        with contextlib.suppress(OSError):
-            return read_text(f"/sys/block/{name}/dev").strip() in self._disks
-        return True
 
     def start(self):
         """A new count; pid 1 may have other threads by now."""
