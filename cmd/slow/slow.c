@@ -586,7 +586,7 @@ static int print_rows(struct slow *s, const struct slow_row *rows, size_t n, con
 	return r;
 }
 
-/* One table: its heading is repeated after some rows. */
+/* One table: its heading is repeated after some rows. The slowest of each interval are set apart. */
 static int print_heading(struct slow *s, const struct render_interval *in,
 			 const struct schema *schema, FILE *stream)
 {
@@ -594,7 +594,7 @@ static int print_heading(struct slow *s, const struct render_interval *in,
 
 	if (in->n && s->o.most && s->headed && fputs("\n", stream) < 0)
 		return -errno;
-	if (in->n && (!s->headed || s->o.most || s->since_heading >= HEADING_ROWS)) {
+	if (in->n && (!s->headed || s->since_heading >= HEADING_ROWS)) {
 		r = render_table_heading(stream, schema);
 		s->headed = true;
 		s->since_heading = 0;
