@@ -219,7 +219,7 @@ class TestOutput(LiveTest):
 
     def test_reader_that_left_command(self):
         """COMMAND is not: its status is the status."""
-        self.left_idle("top", "3600", "--", "sh", "-c", "exec >/dev/null 2>&1; sleep 1; exit 7",
+        self.left_idle("top", "-d", self.idle_disk(), "3600", "--", "sh", "-c", "exec >/dev/null 2>&1; sleep 1; exit 7",
                        status=7)
 
     def idle_disk(self):
