@@ -146,6 +146,7 @@ class LoopDisk(Disk):
         self._stack.callback(self._detach)
         self.name = os.path.basename(self.path)
         # A loop device keeps its attributes from one use to the next.
+        self.queue("iostats", 1)
         self.queue("scheduler", "none")
         with contextlib.suppress(OSError):  # before 5.14
             # Tags that nr_requests left to it: a number that is there by now changes nothing.
