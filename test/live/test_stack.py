@@ -906,6 +906,8 @@ class TestMd(StackTest):
             stack.close()
             raise unittest.SkipTest(f"no raid{level}: {done.stderr.strip()[-120:]}")
         stack.callback(run, "mdadm", "--stop", f"/dev/{name}", check=False)
+        if level != "0":  # no superblock is written some time after the last write
+            iotest.write_text(f"/sys/block/{name}/md/safe_mode_delay", "0")
         disk = iotest.Disk()
         disk.name, disk.path = name, f"/dev/{name}"
         return stack, disk, disks
