@@ -1425,7 +1425,7 @@ class TestSeveral(StackTest):
 
     def test_text(self):
         with LoopDisk() as disk, Tracer("stack", "-d", disk.name, "0.5") as tracer:
-            run_load(f"write:3:4096:{disk.path}", name="stkmore")
+            run_load(f"write:1:12288:{disk.path}", name="stkmore")  # in one interval
             self.assertTrue(tracer.wait_for_line(tracer.lines() + 8))
             result = tracer.stop()
         self.assertEqual(result.out.splitlines()[0],
