@@ -97,6 +97,27 @@ class SlowTest(LiveTest):
             self.assertEqual(row["total_ns"], sum(row[key] for key in TIMES))
         return result
 
+    def trace_held(self, *args, meanwhile=None, prefix=(), options=(), loss=True):
+        """16 threads read from a disk that has four requests, of which none ends before all have waited for 100 ms:
+        (result, load)."""
+        with iotest.Served("fuse") as server, NewLoopDisk(backing=server.path) as disk, answered(server):
+            disk.four_at_a_time("none")
+            load = Load("read", 16, KIB4, disk.path, name="many", options=["-r", "-t", "16", *options], prefix=prefix)
+
+            def all_wait():
+                return [state_of(load.pid, tid) for tid in other_threads(load.pid)] == ["D"] * 16
+
+            def work():
+                server.hold()
+                load.go()
+                self.assertTrue(iotest.wait_until(all_wait))
+                time.sleep(0.1)
+                if meanwhile:
+                    meanwhile(load)
+                server.answer()
+                load.wait()
+            return self.trace(disk.name, work, "-m", "0", *args, loss=loss), load
+
 
 class TestSlow(SlowTest):
     def test_fast_from_the_start(self):
@@ -171,7 +192,7 @@ class TestSlow(SlowTest):
 
     def test_admitted(self):
         """There are more I/Os than requests: the others wait until a request is free."""
-        self.assert_admitted(lambda load: None)
+        self.assert_admitted()
 
     def test_admitted_at_once(self):
         """One at a time, no I/O waits for a request: half of them take at most twice the mean."""
@@ -187,9 +208,8 @@ class TestSlow(SlowTest):
         self.assertLessEqual(statistics.median(row["admit_ns"] for row in rows), 2 * took[0] / count)
 
     def test_admitted_late(self):
-        """The same, by threads that have computed for 12 ms before: that is not waiting. The disk is slower than
-        they are, on a busy machine too."""
-        self.assert_admitted(lambda load: None, options=["-b", "12000"], reads=5)
+        """The same, by threads that have computed for 12 ms before: that is not waiting."""
+        self.assert_admitted(options=["-b", "12000"])
 
     def test_admitted_elsewhere(self):
         """The same, and they are on another CPU when they go on."""
@@ -197,36 +217,22 @@ class TestSlow(SlowTest):
         if len(cpus) < 2:
             self.skipTest("one CPU")
 
-        def all_wait(load):
-            # The first one or two of 16 reads may be let through at once (iotest.Throttle).
-            states = [state_of(load.pid, tid) for tid in other_threads(load.pid)]
-            return len(states) >= 12 and set(states) == {"D"}
-
         def move(load):
-            self.assertTrue(iotest.wait_until(lambda: all_wait(load)))
             for tid in (load.pid, *other_threads(load.pid)):
                 with contextlib.suppress(ProcessLookupError):
                     os.sched_setaffinity(tid, cpus[1:])
-        self.assert_admitted(move, "taskset", "-c", str(cpus[0]))
+        self.assert_admitted(meanwhile=move, prefix=("taskset", "-c", str(cpus[0])))
 
-    def assert_admitted(self, meanwhile, *prefix, options=(), reads=10):
-        with slow_disk(reads=reads) as (disk, group):
-            disk.four_at_a_time("none")
-            load = Load("read", 16, KIB4, disk.path, name="many", options=["-r", "-t", "16", *options],
-                        group=group, prefix=prefix)
-
-            def work():
-                load.go()
-                meanwhile(load)
-                load.wait()
-            rows = self.trace(disk.name, work, "-m", "0").rows
+    def assert_admitted(self, **how):
+        result, load = self.trace_held(**how)
+        rows = result.rows
         self.assertEqual(len(rows), 16)
         longest = max(part["max_ns"] for part in load.reports[0]["ops"])
         self.assertLessEqual(max(row["total_ns"] for row in rows), longest)
         self.assertLessEqual(max(row["depth"] for row in rows), 4)
-        # Four find a request, and one may wait for the first of them only.
+        # Four find a request.
         admitted = sorted(row["admit_ns"] for row in rows)
-        self.assertGreater(admitted[-10], 50 * MS)
+        self.assertGreater(admitted[-12], 50 * MS)
 
     def test_admitted_behind_an_array(self):
         """raid0 passes on the very bio, which does not arrive a second time."""
@@ -874,10 +880,7 @@ class TestLosses(SlowTest):
 
     def test_arrivals(self):
         """More bios wait for a request than there is room for: ADMIT is there, or is counted as not known."""
-        with slow_disk(reads=10) as (disk, group):
-            disk.four_at_a_time("none")
-            load = Load("read", 16, KIB4, disk.path, name="many", options=["-r", "-t", "16"], group=group)
-            result = self.trace(disk.name, lambda: run_loads(load), "-m", "0", "--map-size", "owners=4", loss=False)
+        result, _ = self.trace_held("--map-size", "owners=4", loss=False)
         self.assertEqual(len(result.rows), 16)
         self.assertLessEqual(set(result.losses), {"arrivals", "submitters"})
         self.assertGreater(result.losses["arrivals"], 0)
