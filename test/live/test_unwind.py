@@ -372,7 +372,9 @@ int main(int argc, char **argv)
 	buf = aligned_alloc(4096, 4096);
 	if (fd < 0 || other < 0 || setuid(65534) || put(1) < 0)
 		return 1;
-	sleep(1); /* the tables of all but the library are there */
+	puts("begun");
+	fflush(stdout);
+	getchar(); /* the tables of all but the library are there */
 	at = (unsigned long)(call = (int (*)(int (*)(int), int))dlsym(dlopen(argv[2], RTLD_NOW), "lib_call"));
 	maps = fopen("/proc/self/maps", "r");
 	while (fgets(line, sizeof(line), maps))
@@ -851,8 +853,12 @@ class TestChains(ChainTest):
         os.chown(other, 65534, 65534)
         with Tracer("stack", "--json", "-U", "-d", self.disk.name) as tracer:
             self.let_it_read(program, tracer)
-            with subprocess.Popen([swap, self.disk.path, library, other],
+            with subprocess.Popen([swap, self.disk.path, library, other], stdin=subprocess.PIPE,
                                   stdout=subprocess.PIPE) as process:
+                self.assertEqual(process.stdout.readline(), b"begun\n")
+                tracer.wait_for_round()
+                process.stdin.write(b"\n")
+                process.stdin.flush()
                 self.assertEqual(process.stdout.readline(), b"swapped\n")
                 tracer.wait_for_round()
                 run(program, self.disk.path, "library", ROUNDS,
