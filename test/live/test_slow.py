@@ -183,7 +183,8 @@ class TestSlow(SlowTest):
         with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder, Delta(disk.name) as delta:
             rows = self.trace(disk.name, work, "-m", "0").rows
         self.assertGreater(delta["writes_merged"], 0)
-        mine = [row for row in rows if row["comm"].startswith("python")]
+        # Who calls sync() meanwhile writes as well.
+        mine = [row for row in rows if row["pid"] == os.getpid()]
         self.assertGreaterEqual(len(mine), len(calls))
         for row in mine:
             begun = max(begin for begin, _ in calls if begin < row["time"] + row["total_ns"])
@@ -236,14 +237,14 @@ class TestSlow(SlowTest):
 
     def test_admitted_behind_an_array(self):
         """raid0 passes on the very bio, which does not arrive a second time."""
-        with slow_disk(reads=20) as (disk, group), LoopDisk(64 * MIB) as other, ArrayDisk("raid0", [disk, other]) as array:
+        with slow_disk(reads=10) as (disk, group), LoopDisk(64 * MIB) as other, ArrayDisk("raid0", [disk, other]) as array:
             array.queue("iostats", 0)  # with it md makes a bio of its own, since 5.14
             disk.four_at_a_time("none")
             load = Load("read", 40, KIB4, array.path, name="many", options=["-r", "-t", "40"], group=group)
             rows = [row for row in self.trace(disk.name, lambda: run_loads(load), "-m", "0").rows
                     if row["comm"] == "many"]
         self.assertGreater(len(rows), 12)
-        # Four find a request; of the others each second one waits for two and more to end, 50 ms each.
+        # Four find a request; all others but one wait for 100 ms at least, unless they come late on a busy machine.
         self.assertGreater(statistics.median(row["admit_ns"] for row in rows), 50 * MS)
 
     def test_admitted_parts_of_a_part(self):
@@ -633,7 +634,7 @@ class TestUserStacks(SlowTest):
         """An I/O of more than half a minute: its program is another by then, or has ended."""
         with iotest.Served("fuse") as server, iotest.NewLoopDisk(backing=server.path) as disk, \
                 open(disk.path, "rb"), answered(server), \
-                Tracer("slow", "--json", "-d", disk.name, "-m", "1000", "-U", "60") as tracer:
+                Tracer("slow", "--json", "-d", disk.name, "-m", "20000", "-U", "60") as tracer:
             program = self.made.build("uwahead", AHEAD_C, *PLAIN, "-O1")
             for at in (16, 32):  # while they are there the C library, and whatever else it asks for, is read
                 with subprocess.Popen([program, disk.path, str(at * KIB4), "cat"], stdin=subprocess.PIPE):
@@ -734,7 +735,8 @@ class TestDelayedRange(SlowTest):
                                                  for sector in delayed), 1,
                                delta=0.02 if SLOW == 1 else 0.1)
         longest = max(part["max_ns"] for part in load.reports[0]["ops"])
-        others = [row for row in result.rows if row["comm"] != "slowly"]
+        # The journal is written, too.
+        others = [row for row in result.rows if row["comm"] != "slowly" and row["op"] == "read"]
         self.assertTrue(longest >= 50 * MS or not others, others)
 
     def sector(self, path):
