@@ -17,7 +17,7 @@ import tempfile
 import time
 import unittest
 
-from iotest import (MIB, SCALE, SLOW, Delta, LiveTest, Load, LoopDisk, MappedArray, NewLoopDisk,
+from iotest import (MIB, SCALE, Delta, LiveTest, Load, LoopDisk, MappedArray, NewLoopDisk,
                     Tracer, Zram, add_up, by_fields, disk_of, diskstats, each_way, forced,
                     has_spares, iotrace, list_hooks, main, make_read_only, mounted,
                     read_text, run_load, run_loads, settled, slow_disk, state_of,
@@ -852,7 +852,7 @@ class TestProcesses(LiveTest):
             for count in parts:
                 loads.append(run_load("read", count, KIB4, disk.path, name="mayfly",
                                       options=["-r", "-F", count]))
-                time.sleep(2.5 * SLOW)  # it drains each second
+                tracer.wait_for_round()  # it drains each second
             result = tracer.stop()
         count = sum(parts)
         self.assert_ended_well(result)
