@@ -9,8 +9,8 @@ import signal
 import subprocess
 import tempfile
 
-from iotest import (LOAD, MIB, LiveTest, LoopDisk, Tracer, add_up, each_way, forced, iotrace, main,
-                    run, run_load, settled)
+from iotest import (LOAD, MIB, LiveTest, LoopDisk, Tracer, add_up, diskstats, each_way, forced, iotrace, main,
+                    run, run_load, settled, wait_until)
 
 KIB4 = 4096
 TIMES = ("p99_ns", "max_ns", "errors")
@@ -102,6 +102,7 @@ class TestTimes(ExtendedTest):
             with subprocess.Popen([LOAD, "-n", "busy", "read", "100000000", "4096", disk.path],
                                   stdout=subprocess.DEVNULL) as load:
                 try:
+                    self.assertTrue(wait_until(lambda: diskstats(disk.name)["reads"] > 100))
                     result = iotrace("top", "--json", "-x", "-d", disk.name, "0.5", "2")
                 finally:
                     load.kill()
