@@ -4,6 +4,7 @@
 import contextlib
 import os
 import shutil
+import signal
 import tempfile
 import unittest
 import unittest.mock
@@ -11,7 +12,7 @@ import unittest.mock
 import iotest
 import workloads
 from iotest import (MIB, Delta, LiveTest, Load, LoopDisk, Throttle, Tracer, add_up, cleanup, each_way,
-                    forced, iotrace, list_hooks, main, read_text, run_loads, unseen, wait_until, write_text)
+                    forced, iotrace, list_hooks, main, read_text, run_loads, state_of, unseen, wait_until, write_text)
 
 KIB4 = 4096
 FIGURES = ("count", "total_ns")
@@ -70,12 +71,18 @@ class UserLoad(Load):
 
 
 class ByTest(LiveTest):
-    def traced(self, loads, options):
-        """The results of several tracers of the same loads: {name: Result}."""
+    def traced(self, loads, options, stopped=False):
+        """The results of several tracers of the same loads: {name: Result}. stopped: nothing is drained meanwhile."""
         with contextlib.ExitStack() as stack:
             tracers = {name: stack.enter_context(Tracer("breakdown", "--json", *args))
                        for name, args in options.items()}
+            for tracer in tracers.values() if stopped else ():
+                os.kill(tracer.pid, signal.SIGSTOP)
+                stack.callback(tracer.process.send_signal, signal.SIGCONT)
+                self.assertTrue(wait_until(lambda pid=tracer.pid: state_of(pid) == "T"))
             run_loads(*loads)
+            for tracer in tracers.values() if stopped else ():
+                os.kill(tracer.pid, signal.SIGCONT)
             results = {name: tracer.stop() for name, tracer in tracers.items()}
         for result in results.values():
             self.assert_ended_well(result)
@@ -250,7 +257,7 @@ class TestBlk(ByTest):
             loads = crowd(first, second)
             options = {n: ("-T", "blk", "-d", first.name, "--by", "process,disk", "--map-size",
                            f"keys={n}") for n in (1, 2, 100)}
-            results = self.traced([load for _, load in loads], options)
+            results = self.traced([load for _, load in loads], options, stopped=True)
         own = [load for disk, load in loads if disk is first]
         want = {op: sum(load.did(op)[0] for load in own) for op in ("read", "write")}
         for n, result in results.items():
