@@ -949,7 +949,8 @@ class TestChains(ChainTest):
             with open(copy, "rb") as file:
                 os.fsync(file.fileno())
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            result = iotrace("stack", "--json", "-U", "--", copy, self.disk.path, "plain", 1)
+            result = iotrace("stack", "--json", "-U", "-d", f"{disk.name},{self.disk.name}", "--", copy,
+                             self.disk.path, "plain", 1)
             self.assertEqual(result.status, 0, f"{result}")
         self.assertNotIn("unwind_unmapped", result.early_ends)
         bare = [row for row in result.rows if row["disk"] == disk.name and not row["user"]]
