@@ -24,7 +24,7 @@ import unittest
 import iotest
 from iotest import (MIB, SCALE, SLOW, Delta, Held, LiveTest, Load, LoopDisk, NewLoopDisk, Tracer, diskstats, iotrace,
                     main, mounted, other_threads, overlay, patience, read_text, run, run_load, run_loads, settled,
-                    slow_disk, state_of)
+                    slow_disk, state_of, sync_file_system)
 from test_devices import ArrayDisk, MappedDisk
 from test_ends import Terminal
 from test_layers import on_file_system
@@ -960,7 +960,9 @@ class TestFiles(SlowTest):
     """Bytes by file equal the bytes that were written to it or read from it."""
 
     def files(self, disk, work, op="write"):
-        os.sync()
+        for line in read_text("/proc/mounts").splitlines():
+            if line.split()[0] == disk.path:
+                sync_file_system(line.split()[1])
         settled(disk.name)
         result = self.trace(disk.name, work, "-m", "0")
         found = {}
@@ -1071,7 +1073,7 @@ class TestFiles(SlowTest):
                 os.close(fd)
                 written(f"{folder}/before", 5, sync=False)
                 os.rename(f"{folder}/before", f"{folder}/after")
-                os.sync()
+                sync_file_system(folder)
             found = self.files(disk, work)
         self.assertEqual(found.get(f"{folder}/removed (deleted)"), 3 * KIB4)
         self.assertEqual(found.get(f"{folder}/after"), 5 * KIB4)
@@ -1240,7 +1242,7 @@ class TestWriters(SlowTest, WhoTest):
                                     'bs=64k count="$2"', group.procs, f"{folder}/{name}",
                                     str(sizes[name] >> 16)], check=True,
                                    stderr=subprocess.DEVNULL, timeout=patience(60))
-                os.sync()
+                sync_file_system(folder)
                 settled(disk.name)
             if not is_v1:
                 self.charge(one)

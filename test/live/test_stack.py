@@ -477,12 +477,12 @@ class TestBytes(StackTest):
                 for i in range(20):
                     with open(f"{folder}/{i}", "wb") as file:
                         file.write(os.urandom(100_000 * (i + 1)))
-                os.sync()
+                iotest.sync_file_system(folder)
                 iotest.write_text("/proc/sys/vm/drop_caches", "3")
                 for i in range(20):
                     with open(f"{folder}/{i}", "rb") as file:
                         file.read()
-                os.sync()
+                iotest.sync_file_system(folder)
             result, _, _ = self.trace("-K", "-U", disk=disk, load=load)
         frames = [frame for row in result.rows for frame in row["kernel"]]
         self.assertTrue(any(frame.startswith("ext4_") for frame in frames))
