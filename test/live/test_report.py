@@ -275,18 +275,22 @@ class TestBundle(RingTest):
 
     def test_other_options(self):
         """Recordings of several sets of options are one by one in it, with the rows that they have."""
+        old = self.segments("-slow")
+
+        def counted():
+            return sum(len(self.replay(subcommand="slow", path=f"{self.dir}/{name}").rows)
+                       for name in self.segments("-slow") if name not in old)
         with self.record(*(f"{words} -d {self.disk.name}" for words in (
                 "top -x --by disk", "breakdown -T blk --by disk", "slow -n 1000", "blame --by unit", "stuck -m 500"))) as tracer:
             run_load("read", 30, KIB4, self.disk.path)
-            self.assertTrue(wait_until(lambda: len(self.replay(
-                subcommand="slow", path=f"{self.dir}/{self.segments('-slow')[-1]}").rows) == 30, patience(20)))
+            self.assertTrue(wait_until(lambda: counted() == 30, patience(20)))
             self.assertEqual(tracer.stop().status, 0)
         last = f"{self.dir}/{self.segments('-slow')[-1]}"
         os.truncate(last, os.path.getsize(last) - 1)  # as if it were still being written
         folder = self.bundle("options") + "/recordings"
         for subcommand in "top", "slow", "blame", "stuck":
             names = self.segments("-" + subcommand)
-            self.assertEqual(len(names), 2, names)
+            self.assertIn(len(names), (2, 3), names)  # an hour may end meanwhile
             self.assertEqual([name for name in sorted(os.listdir(folder)) if name.endswith(f"-{subcommand}.rec")], names)
             for name in names:
                 there, here = (self.replay(subcommand=subcommand, path=f"{path}/{name}") for path in (folder, self.dir))
