@@ -320,9 +320,11 @@ class TestLosses(UringTest):
         self.assertGreaterEqual(sum(row["count"] for row in rows) + result.losses["rows_full"], 44)
 
     def test_requests_full(self):
-        """Four at a time, and one may be followed."""
-        with self.traced("--map-size", "requests=1") as results:
-            report = run("nop:40")
+        """Four at a time, and one may be followed: none of another program, which would have the room."""
+        with Program("hold:0", "nop:40") as program:
+            program.wait_until_held()
+            with self.traced("-p", program.pid, "--map-size", "requests=1") as results:
+                report = program.end()
         [result] = results
         self.assert_losses(result, report, requests_full=30, no_start=30)
         self.assertEqual(self.of(result, report, fields="count"), {
