@@ -11,7 +11,7 @@ import tempfile
 import time
 
 from iotest import (MIB, SCALE, Delta, LiveTest, Load, LoopDisk, Tracer, add_up, each_way, forced, iotrace, main, mounted, overlay,
-                    read_text, run, run_load, settled, sync_file_system)
+                    read_text, run, run_load, settled, sync_file_system, write_text)
 from test_devices import MappedDisk
 from test_held import hung_disk
 from test_layers import on_file_system
@@ -234,17 +234,19 @@ class TestFiles(FilesTest):
             try:
                 with mmap.mmap(-1, pages * KIB4, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
                     contents = os.urandom(pages * KIB4)
-                    # On one processor: MADV_PAGEOUT leaves out pages that another one has yet to put on a list.
-                    cpus = os.sched_getaffinity(0)
-                    self.addCleanup(os.sched_setaffinity, 0, cpus)
+
+                    def page_out():
+                        # It leaves out pages that another processor has yet to put on a list: where they were first
+                        # used, or where their write has completed. This makes all of them do so.
+                        write_text("/proc/sys/vm/drop_caches", "1")
+                        memory.madvise(MADV_PAGEOUT)
 
                     def work():
-                        os.sched_setaffinity(0, {max(cpus)})
                         memory[:] = contents
-                        memory.madvise(MADV_PAGEOUT)  # writes them
+                        page_out()  # writes them
                         settled(disk.name)
                         self.assertEqual(memory[:], contents)  # they were still in memory
-                        memory.madvise(MADV_PAGEOUT)  # no longer: they are written
+                        page_out()  # no longer: they are written
                         self.assertEqual(memory[:], contents)
                     result = self.trace(disk, work)
             finally:
