@@ -208,8 +208,8 @@ class TestCalls(FsyncTest):
 
 class TestJournal(FsyncTest):
     def ordered(self, options):
-        """The rows of an fsync of a small file while a large one has not been written back."""
-        with LoopDisk(256 * MIB) as disk, mounted(disk.path, options=options) as directory:
+        """The rows of an fsync of a small file while a large one has not been written back: no commit comes before."""
+        with LoopDisk(256 * MIB) as disk, mounted(disk.path, options=f"commit=600{options}") as directory:
             def work():
                 with open(f"{directory}/large", "wb") as file:
                     file.write(b"\xa5" * (32 * MIB))
@@ -220,18 +220,18 @@ class TestJournal(FsyncTest):
 
     def test_ordered_data(self):
         """Without delayed allocation a commit writes all data first."""
-        row, large = self.ordered("nodelalloc")
+        row, large = self.ordered(",nodelalloc")
         self.assertTrue(row["ordered_files"].startswith(large), row)
         ms = float(re.search(r"\((\d+\.\d+) ms\)", row["ordered_files"])[1])
         self.assertGreater(ms, 0)
         self.assertLessEqual(ms * 1e6, row["ordered_ns"] + 500)
 
     def test_no_ordered_data(self):
-        row, large = self.ordered(None)
+        row, large = self.ordered("")
         self.assertNotIn(large, row["ordered_files"])
 
     def test_writeback(self):
-        row, large = self.ordered("data=writeback,nodelalloc")
+        row, large = self.ordered(",data=writeback,nodelalloc")
         self.assertNotIn(large, row["ordered_files"])
         self.assertNotEqual(row["transaction"], 0)
 
