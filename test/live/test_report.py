@@ -308,9 +308,10 @@ class TestBundle(RingTest):
             self.assertEqual(result.status, status, result)
             self.assertIn(what, result.err)
         self.assertEqual(read_text(there), "old")
-        with open(os.path.join(self.dir, self.segments("-top")[0]), "r+b") as file:
-            file.seek(30)
-            file.write(b"?" * 30)
+        for name in self.segments("-top"):
+            with open(os.path.join(self.dir, name), "r+b") as file:
+                file.seek(30)
+                file.write(b"?" * 30)
         result = iotrace("report", "--dir", self.dir, "--bundle", there)
         self.assertEqual(result.status, 0, result)
         self.assertIn("note: top is not in the bundle: ", result.err)
