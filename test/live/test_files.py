@@ -11,9 +11,9 @@ import tempfile
 import time
 
 from iotest import (MIB, SCALE, Delta, LiveTest, Load, LoopDisk, Tracer, add_up, each_way, forced, iotrace, main, mounted, overlay,
-                    read_text, run, run_load, settled, sync_file_system, write_text)
+                    read_text, run, run_load, settled, sync_file_system, wait_until, write_text)
 from test_devices import MappedDisk
-from test_held import hung_disk
+from test_held import hung_disk, in_flight
 from test_layers import on_file_system
 from test_slow import buffers, written
 from test_who import Cgroup
@@ -571,6 +571,7 @@ class TestCalls(FilesTest):
             with Tracer("breakdown", "--json", "--by", "file", "-d", disk.name, "600") as tracer:
                 disk.server.hold()
                 reader = Load("read", 1, KIB4, path).go()
+                self.assertTrue(wait_until(lambda: in_flight(disk)))
                 time.sleep(2.5)
                 disk.server.answer()
                 reader.wait()
