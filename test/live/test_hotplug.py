@@ -268,17 +268,18 @@ class TestNames(LiveTest):
 
     def test_names(self):
         names = [f"iotrace{os.getpid()}{letter}" for letter in "ab"]
+        reader = f"reader{os.getpid()}"  # other tests have readers, too
         with Tracer("top", "--json", "3600") as top, Tracer("stack", "--json") as stack:
             self.tracers = [top, stack]
-            numbers = [self.run_disk(name, count, "reader")
+            numbers = [self.run_disk(name, count, reader)
                        for name, count in zip(names, (300, 400))]
             top, stack = top.stop(), stack.stop()
         self.assertEqual(numbers[0], numbers[1], "the test's own ground")
         self.assert_ended_well(top)
         want = {names[0]: 300, names[1]: 400}
-        self.assertEqual(add_up([row for row in top.rows if row["comm"] == "reader"], "disk", "io"),
+        self.assertEqual(add_up([row for row in top.rows if row["comm"] == reader], "disk", "io"),
                          want)
-        self.assertEqual(add_up([row for row in stack.rows if row["comm"] == "reader"],
+        self.assertEqual(add_up([row for row in stack.rows if row["comm"] == reader],
                                 "disk", "read_bytes"),
                          {name: n * KIB4 for name, n in want.items()})
 
