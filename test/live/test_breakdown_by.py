@@ -108,10 +108,10 @@ class ByTest(LiveTest):
 def crowd(first, second, group=None):
     """Four processes on two disks, two of one name."""
     return [
-        (first, Load("read", 9000, KIB4, first.path, name="deep", options=["-r", "-q", 32])),
-        (first, Load("write", 3000, KIB4, first.path, name="twins", options=["-r"], group=group)),
-        (second, Load("write", 2000, KIB4, second.path, name="twins", options=["-r", "-q", 4])),
-        (second, Load("read", 5000, KIB4, second.path, name="threads",
+        (first, Load("read", 9000, KIB4, first.path, name="by-deep", options=["-r", "-q", 32])),
+        (first, Load("write", 3000, KIB4, first.path, name="by-twins", options=["-r"], group=group)),
+        (second, Load("write", 2000, KIB4, second.path, name="by-twins", options=["-r", "-q", 4])),
+        (second, Load("read", 5000, KIB4, second.path, name="by-threads",
                       options=["-r", "-t", 4, "-q", 8], group=group)),
     ]
 
