@@ -367,7 +367,7 @@ class TestSignalsToCommand(CommandTest):
 class Terminal:
     """iotrace on a terminal with these rows and columns, of type `term`. .out is all its output there; standard
     error goes to .err, or with `both` to the terminal. meanwhile(PROCESS) is called once it traces. `screens`:
-    it is interrupted after that many."""
+    it is interrupted after that many, or some more if this process does not get to run."""
 
     def __init__(self, *args, rows, columns, both=False, meanwhile=None, term="xterm", screens=0):
         self.out, self.err = "", ""
@@ -444,11 +444,11 @@ class TestTerminal(LiveTest):
         return sum(-(-len(line) // columns) for line in losses.splitlines())
 
     def check_screens(self, out, count, height, rows):
-        """The last one, of the interval that was interrupted, is as it happens to be."""
+        """At least so many; the last one, of the interval that was interrupted, is as it happens to be."""
         start, *screens = out.split(self.CLEAR)
         self.assertRegex(start, r"^Tracing\.\.\.")
-        self.assertEqual(len(screens), count + 1)
-        for screen in screens[:count]:
+        self.assertGreater(len(screens), count)
+        for screen in screens[:-1]:
             screen = screen.replace(self.WRAP, "")
             lines = screen.replace("Detaching...\n", "").splitlines()
             self.assertLessEqual(len(lines), height - 1, screen)
@@ -492,8 +492,8 @@ class TestTerminal(LiveTest):
             out = Terminal("top", "-d", self.disk.name, *self.ALL, "--map-size", "rows=7", "1",
                            rows=rows, columns=columns, both=True, screens=2).out
             screens = out.split("\033[H\033[2J")[1:]
-            self.assertEqual(len(screens), 3)
-            for screen in screens[:2]:
+            self.assertGreaterEqual(len(screens), 3)
+            for screen in screens[:-1]:
                 losses, rest = screen.split("\033[?7l")
                 self.assertRegex(losses, r"(?m)^iotrace: lost: \d+ .*: no room for another row$")
                 self.assertNotIn("lost:", rest)

@@ -235,14 +235,16 @@ class TestTime(OnScreen):
         screen.keys("@", "soon", "Enter")
         screen.wait("Not a time")
         screen.keys("Enter")
-        screen.keys("-", "-", " ")
-        screen.wait("interval [2-5] of 6, playing")
+        screen.keys(*"+" * 9, " ")
+        screen.wait("interval 1 of 6, playing")  # for a minute
+        screen.keys(*"-" * 7)  # 0.2 s
         screen.wait("interval 6 of 6")
         screen.wait_gone("playing")
-        screen.keys("k", " ")
+        screen.keys(*"+" * 9, "k", " ")
         screen.wait("interval 5 of 6, playing")
         screen.keys(" ")
         screen.wait_gone("playing")
+        screen.wait("interval 5 of 6")
         self.ends(screen, "q")
 
 
