@@ -586,7 +586,7 @@ static int print_rows(struct slow *s, const struct slow_row *rows, size_t n, con
 	return r;
 }
 
-/* One table: its heading is repeated after some rows. The slowest of each interval are set apart. */
+/* One table: its heading is repeated after some rows. With -n intervals are set apart. */
 static int print_heading(struct slow *s, const struct render_interval *in,
 			 const struct schema *schema, FILE *stream)
 {
