@@ -110,15 +110,20 @@ bool steps_wait(struct steps *s, const char *end, int (*input)(void *ctx),
 	/* Nothing to display so far. */
 	if (!s->n && !end)
 		return true;
+	/* What fg raises (output/screen_terminal.c) must not come just before ppoll(). */
+	sigemptyset(&held);
+	sigaddset(&held, SIGWINCH);
+	sigprocmask(SIG_BLOCK, &held, &before);
 	redraw(ctx);
 	/* Nor later, and the reason is not reported yet. */
-	if (!s->n && *end)
+	if (!s->n && *end) {
+		sigprocmask(SIG_SETMASK, &before, NULL);
 		return false;
+	}
 	s->wanted = false;
-	sigemptyset(&held);
 	for (size_t i = 0; i < END_SIGNALS; i++)
 		sigaddset(&held, end_signals[i]);
-	sigprocmask(SIG_BLOCK, &held, &before);
+	sigprocmask(SIG_BLOCK, &held, NULL);
 	while (!ended_by_signal) {
 		const struct timespec pause = { (time_t)(s->every_ns / NS_PER_SEC),
 						(long)(s->every_ns % NS_PER_SEC) };
