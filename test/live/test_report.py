@@ -281,7 +281,7 @@ class TestBundle(RingTest):
         def counted():
             return sum(len(self.replay(subcommand="slow", path=f"{self.dir}/{name}").rows)
                        for name in self.segments("-slow") if name not in old)
-        time.sleep(1)  # a gap that is told; a shorter one is not
+        time.sleep(1)  # a gap that must be said; a shorter one is not
         with self.record(*(f"{words} -d {self.disk.name}" for words in (
                 "top -x --by disk", "breakdown -T blk --by disk", "slow -n 1000", "blame --by unit", "stuck -m 500"))) as tracer:
             run_load("read", 30, KIB4, self.disk.path)
