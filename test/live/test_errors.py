@@ -12,7 +12,7 @@ import time
 
 from iotest import (IOTRACE, MIB, NOT_MOUNTED, Delta, LiveTest, Load, LoopDisk, Result, Served, Tracer, Zram,
                     add_up, bpf_object_exists, bpf_objects, diskstats, hidden_ends, iotrace, list_hooks,
-                    main, run_load, run_loads, patience, wait_until)
+                    main, run_load, run_loads, patience, state_of, wait_until)
 
 KIB4 = 4096
 
@@ -438,11 +438,17 @@ class TestLosses(LiveTest):
 
     def run_crowd(self, *args):
         with LoopDisk(64 * MIB) as disk:
-            return self.traced(disk, lambda: run_loads(*self.crowd(disk)), *args)
+            return self.traced(disk, lambda: run_loads(*self.crowd(disk)), *args, stopped=True)
 
-    def traced(self, disk, work, *args):
+    def traced(self, disk, work, *args, stopped=False):
+        """stopped: nothing is drained meanwhile, even if the loads run one after the other."""
         with Delta(disk.name) as delta, Tracer(*args, "-d", disk.name) as tracer:
+            if stopped:
+                tracer.process.send_signal(signal.SIGSTOP)
+                self.assertTrue(wait_until(lambda: state_of(tracer.pid) == "T"))
             work()
+            if stopped:
+                tracer.process.send_signal(signal.SIGCONT)
             result = tracer.stop()
             delta.stop()
         self.assertEqual(result.status, 0, result)
