@@ -198,6 +198,11 @@ class NewLoopDisk(LoopDisk):
     MARKS = "/run"
     NUMBERS = range(40, 30000)
 
+    @classmethod
+    def own_numbers(cls):
+        """Numbers that no other test takes as soon as the device has gone."""
+        return range(2000 + os.getpid() % 25000, cls.NUMBERS.stop)
+
     def __init__(self, *args, numbers=None, **options):
         """numbers: the numbers it may have, instead of NUMBERS."""
         super().__init__(*args, **options)

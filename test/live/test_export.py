@@ -218,7 +218,7 @@ class TestCounts(LiveTest):
     def test_disk_that_goes(self):
         """Its last I/O is there for every reader, whoever came first, until it has been kept."""
         with Export("top", options=("--keep", "0.5")) as ending, Export("top") as keeping:
-            with NewLoopDisk() as disk:
+            with NewLoopDisk(numbers=NewLoopDisk.own_numbers()) as disk:
                 name = disk.name
                 read(disk)
                 self.assertTrue(value(keeping.scrape(), "iotrace_block_io_requests_total",

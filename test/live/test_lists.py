@@ -69,7 +69,7 @@ class TestLists(LiveTest):
     def test_disk_that_goes(self):
         """The others are counted on; it is a loss, once."""
         with LoopDisk(64 * MIB) as stays:
-            with NewLoopDisk() as goes:
+            with NewLoopDisk(numbers=NewLoopDisk.own_numbers()) as goes:
                 tracer = self.enterContext(Tracer("top", "--json", "-d", f"{goes.name},{stays.name}"))
                 for disk in goes, stays:
                     run_load("read", 50, KIB4, disk.path, options=["-r"])
