@@ -14,7 +14,7 @@ import tempfile
 import unittest
 
 from running import MIB, cleanup, patience, read_text, run, wait_until, write_text
-from witness import hidden_ends
+from witness import hidden_ends, settled
 
 
 class Disk:
@@ -593,6 +593,14 @@ def sync_file_system(path):
             raise OSError(ctypes.get_errno(), f"syncfs {path}")
     finally:
         os.close(fd)
+
+
+def written_back(disk):
+    """The file systems on the disk have nothing left to write."""
+    for line in read_text("/proc/self/mounts").splitlines():
+        if line.startswith(f"{disk.path} "):
+            sync_file_system(line.split()[1])
+    settled(disk.name)
 
 
 def make_read_only(directory):

@@ -96,6 +96,11 @@ def other_threads(pid):
     return [int(tid) for tid in os.listdir(f"/proc/{pid}/task") if int(tid) != pid]
 
 
+def waiting_threads(pid):
+    """How many of them wait, and cannot be interrupted."""
+    return sum(state_of(pid, tid) == "D" for tid in other_threads(pid))
+
+
 def is_busy(pid):
     """Does the process run, or wait for a CPU or for a file's content?"""
     return read_text(f"/proc/{pid}/status").split("\nState:")[1].split()[0] in "RD"

@@ -17,7 +17,7 @@ from fractions import Fraction
 
 import iotest
 from iotest import (MIB, SCALE, Delta, LiveTest, Load, LoopDisk, Throttle, Tracer, add_up, iotrace, main, mounted,
-                    other_threads, patience, run_load, run_loads, state_of, tried, unseen, wait_until)
+                    patience, run_load, run_loads, tried, unseen, wait_until, waiting_threads)
 from test_devices import MappedDisk, NullDisk
 from test_stuck import FLIGHTS, READERS, StuckTest, hung_disk
 from tmux import Screen
@@ -232,8 +232,7 @@ class TestShares(BlameTest):
                                            stdout=subprocess.PIPE)
                 disk.processes.callback(process.communicate, timeout=patience(60))
                 process.stdout.readline()
-                self.assertTrue(wait_until(
-                    lambda: "D" in [state_of(process.pid, tid) for tid in other_threads(process.pid)]))
+                self.assertTrue(wait_until(lambda: waiting_threads(process.pid)))
                 time.sleep(2)
             result = tracer.stop()
         self.assert_adds_up(result)

@@ -4,7 +4,6 @@
 import contextlib
 import os
 import shutil
-import signal
 import tempfile
 import unittest
 import unittest.mock
@@ -12,7 +11,7 @@ import unittest.mock
 import iotest
 import workloads
 from iotest import (MIB, Delta, LiveTest, Load, LoopDisk, Throttle, Tracer, add_up, cleanup, each_way,
-                    forced, iotrace, list_hooks, main, read_text, run_loads, state_of, unseen, wait_until, write_text)
+                    forced, iotrace, list_hooks, main, read_text, run_loads, unseen, wait_until, write_text)
 
 KIB4 = 4096
 FIGURES = ("count", "total_ns")
@@ -76,13 +75,10 @@ class ByTest(LiveTest):
         with contextlib.ExitStack() as stack:
             tracers = {name: stack.enter_context(Tracer("breakdown", "--json", *args))
                        for name, args in options.items()}
-            for tracer in tracers.values() if stopped else ():
-                os.kill(tracer.pid, signal.SIGSTOP)
-                stack.callback(tracer.process.send_signal, signal.SIGCONT)
-                self.assertTrue(wait_until(lambda pid=tracer.pid: state_of(pid) == "T"))
-            run_loads(*loads)
-            for tracer in tracers.values() if stopped else ():
-                os.kill(tracer.pid, signal.SIGCONT)
+            with contextlib.ExitStack() as meanwhile:
+                for tracer in tracers.values() if stopped else ():
+                    meanwhile.enter_context(tracer.stopped())
+                run_loads(*loads)
             results = {name: tracer.stop() for name, tracer in tracers.items()}
         for result in results.values():
             self.assert_ended_well(result)

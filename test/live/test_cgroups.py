@@ -3,13 +3,12 @@
 """--cgroup: the I/O of one control group and of those below it, also of those made later."""
 import contextlib
 import os
-import signal
 import subprocess
 import tempfile
 import unittest
 
 from iotest import (MIB, Delta, LiveTest, Load, LoopDisk, Throttle, Tracer, Zram, add_up, each_way,
-                    forced, iotrace, main, mounted, patience, read_text, run_load, settled, state_of, sync_file_system,
+                    forced, iotrace, main, mounted, patience, read_text, run_load, settled, sync_file_system,
                     wait_until, write_text)
 
 KIB4 = 4096
@@ -119,13 +118,11 @@ class TestFilter(CgroupTest):
         for args in runs:
             with self.subTest(args=args), LoopDisk(16 * MIB) as disk, \
                     Tracer(*args, "--json", "-d", disk.name) as tracer:
-                tracer.process.send_signal(signal.SIGSTOP)
-                self.assertTrue(wait_until(lambda pid=tracer.pid: state_of(pid) == "T"))
-                for i in range(3):
-                    group = self.group(f"short-{i}")
-                    self.write(disk, 5 + i, group)
-                    self.assertTrue(wait_until(lambda g=group: self.is_removed(g)))
-                tracer.process.send_signal(signal.SIGCONT)
+                with tracer.stopped():
+                    for i in range(3):
+                        group = self.group(f"short-{i}")
+                        self.write(disk, 5 + i, group)
+                        self.assertTrue(wait_until(lambda g=group: self.is_removed(g)))
                 result = tracer.stop()
                 self.assert_ended_well(result)
                 groups = {}

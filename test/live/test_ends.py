@@ -202,9 +202,9 @@ class TestNobodyReads(CommandTest):
             self.fail(f"{number.name}: still there after 5 s, in {self.waits_in(process.pid)}")
         self.assertLess(time.monotonic() - start, patience(5))
         self.assertEqual(process.returncode, status)
-        lines = process.stderr.read().decode().splitlines()
+        lines = self.of_run(process.stderr.read().decode()).splitlines()
         self.assertEqual([line for line in lines if self.UNSEEN not in line and
-                          not line.startswith(self.EMPTY) and not self.of_the_machine(line)], [])
+                          not line.startswith(self.EMPTY)], [])
         self.assert_gone(objects)
 
     def test_json(self):
@@ -274,8 +274,7 @@ class TestNobodyReadsFile(LiveTest):
             except subprocess.TimeoutExpired:
                 process.kill()
                 self.fail(f"still there, in {TestNobodyReads.waits_in(process.pid)}")
-        lines = [text for text in err.decode().splitlines()
-                 if self.UNSEEN not in text and not self.of_the_machine(text)]
+        lines = [text for text in self.of_run(err.decode()).splitlines() if self.UNSEEN not in text]
         self.assertEqual((process.returncode, lines), (status, [line] if line else []))
         self.assert_gone(objects)
 
@@ -348,8 +347,7 @@ class TestSignalsToCommand(CommandTest):
         self.assertIsNone(tracer.process.poll(), "the first one is COMMAND's")
         result = tracer.stop(signal.SIGTERM, 10)
         self.assertEqual(result.status, 128 + signal.SIGTERM)
-        self.assertEqual([line for line in result.err.splitlines()
-                          if line != self.EMPTY and not self.of_the_machine(line)],
+        self.assertEqual([line for line in self.of_run(result.err).splitlines() if line != self.EMPTY],
                          [f"iotrace: the command (pid {pid}) is still running"])
         self.assertTrue(alive(pid), "COMMAND is not to be killed")
         kill(pid)
@@ -748,8 +746,7 @@ class TestOutputFile(LiveTest):
                         self.assertGreater(len({row[0] for row in rows}), 1)
 
     def said(self, result):
-        return [line for line in result.err.splitlines()
-                if self.UNSEEN not in line and not self.of_the_machine(line)]
+        return [line for line in self.of_run(result.err).splitlines() if self.UNSEEN not in line]
 
     def check_rows(self, args, result):
         if args[0] == "stack":

@@ -20,7 +20,7 @@ import unittest
 from iotest import (MIB, SCALE, Delta, LiveTest, Load, LoopDisk, MappedArray, NewLoopDisk,
                     Tracer, Zram, add_up, by_fields, disk_of, diskstats, each_way, forced,
                     has_spares, iotrace, list_hooks, main, make_read_only, mounted,
-                    read_text, run_load, run_loads, settled, slow_disk, state_of,
+                    read_text, run_load, run_loads, settled, slow_disk,
                     sync_file_system, wait_until, writable)
 
 KIB4 = 4096
@@ -298,19 +298,17 @@ class TestInterrupted(LiveTest):
         """@busy, @counts: the words of a counter that are its mark and its counts. The rows, and how much
         each counter has counted."""
         with LoopDisk(64 * MIB) as disk, Tracer(*args, "-d", disk.name, "--json", "600") as tracer:
-            os.kill(tracer.pid, signal.SIGSTOP)  # so that it does not empty them meanwhile
-            self.assertTrue(wait_until(lambda: state_of(tracer.pid) == "T"))
-            preempted = has_spares(tracer.pid)
-            with MappedArray(tracer.pid, array) as counters:
-                every = range(counters.entries)
-                for i in every if marked else ():
-                    counters.set(i, busy, 1)
-                run_loads(Load("read", 1000, KIB4, disk.path, options=["-q", 4]),
-                          Load("write", 300, KIB4, disk.path))
-                settled(disk.name)
-                counted = [sum(counters.get(i, word) for word in counts) for i in every]
-                self.assertEqual([counters.get(i, busy) for i in every], [int(marked)] * len(every))
-            os.kill(tracer.pid, signal.SIGCONT)
+            with tracer.stopped():
+                preempted = has_spares(tracer.pid)
+                with MappedArray(tracer.pid, array) as counters:
+                    every = range(counters.entries)
+                    for i in every if marked else ():
+                        counters.set(i, busy, 1)
+                    run_loads(Load("read", 1000, KIB4, disk.path, options=["-q", 4]),
+                              Load("write", 300, KIB4, disk.path))
+                    settled(disk.name)
+                    counted = [sum(counters.get(i, word) for word in counts) for i in every]
+                    self.assertEqual([counters.get(i, busy) for i in every], [int(marked)] * len(every))
             result = tracer.stop()
         self.assert_no_loss(result)
         return result.rows, counted, preempted

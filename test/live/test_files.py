@@ -11,7 +11,7 @@ import tempfile
 import time
 
 from iotest import (MIB, SCALE, Delta, LiveTest, Load, LoopDisk, Tracer, add_up, each_way, forced, iotrace, main, mounted, overlay,
-                    read_text, run, run_load, settled, sync_file_system, wait_until, write_text)
+                    run, run_load, settled, sync_file_system, wait_until, write_text, written_back)
 from test_devices import MappedDisk
 from test_held import hung_disk, in_flight
 from test_layers import on_file_system
@@ -23,14 +23,6 @@ KIB4 = 4096
 MADV_PAGEOUT = 21  # since Linux 5.4
 JOURNAL, METADATA, OTHER = "[ext4 journal]", "[ext4 metadata]", "(other)"
 EXT4 = {JOURNAL, METADATA, "-", "[no file's memory]"}  # the last one: copies of blocks that the journal makes
-
-
-def written_back(disk):
-    """The file systems on the disk have nothing left to write."""
-    for line in read_text("/proc/self/mounts").splitlines():
-        if line.startswith(f"{disk.path} "):
-            sync_file_system(line.split()[1])
-    settled(disk.name)
 
 
 class FilesTest(LiveTest):

@@ -14,8 +14,8 @@ import tempfile
 import time
 
 import iotest
-from iotest import MIB, LiveTest, LoopDisk, NewLoopDisk, Throttle, Tracer, iotrace, main, other_threads, \
-    patience, read_text, state_of, wait_until, where_it_is, write_text
+from iotest import MIB, LiveTest, LoopDisk, NewLoopDisk, Throttle, Tracer, iotrace, main, other_threads, patience, \
+    read_text, wait_until, waiting_threads, where_it_is, write_text
 
 NO_TIMES = "bios held by io.max are counted without times: "
 EMPTY = "iotrace: no bio was held\n"
@@ -78,8 +78,7 @@ class Worker:
         return self
 
     def sleeping(self):
-        """How many of its threads wait, and cannot be interrupted."""
-        return sum(state_of(self.pid, tid) == "D" for tid in other_threads(self.pid))
+        return waiting_threads(self.pid)
 
     def asleep(self, n):
         return wait_until(lambda: self.sleeping() == n)

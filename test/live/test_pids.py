@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Processes that come and go: numbers that are used again, and more names than there is room for."""
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 
 from iotest import (MIB, SCALE, Delta, LiveTest, Load, LoopDisk, Tracer, add_up, iotrace, main,
-                    run_load, run_loads, state_of, wait_until)
+                    run_load, run_loads)
 
 KIB4 = 4096
 LOAD = os.environ.get("LOAD", "")
@@ -165,11 +164,9 @@ class TestNames(LiveTest):
 
     def run_mayflies(self, count, *args):
         with LoopDisk() as disk, Tracer(*args, "--json", "-d", disk.name) as tracer:
-            tracer.process.send_signal(signal.SIGSTOP)
-            self.assertTrue(wait_until(lambda: state_of(tracer.pid) == "T"))
-            load = run_load("write", count, KIB4, disk.path, name="mayfly",
-                            options=["-r", "-F", count, "-N"])
-            tracer.process.send_signal(signal.SIGCONT)
+            with tracer.stopped():
+                load = run_load("write", count, KIB4, disk.path, name="mayfly",
+                                options=["-r", "-F", count, "-N"])
             result = tracer.stop(timeout=60)
         self.assert_ended_well(result)
         self.assertEqual(len(load.reports), count)

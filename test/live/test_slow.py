@@ -12,7 +12,6 @@ import os
 import platform
 import re
 import shutil
-import signal
 import statistics
 import struct
 import subprocess
@@ -24,7 +23,7 @@ import unittest
 import iotest
 from iotest import (MIB, SCALE, SLOW, Delta, Held, LiveTest, Load, LoopDisk, NewLoopDisk, Tracer, diskstats, iotrace,
                     main, mounted, other_threads, overlay, patience, read_text, run, run_load, run_loads, settled,
-                    slow_disk, state_of, sync_file_system)
+                    slow_disk, state_of, sync_file_system, written_back)
 from test_devices import ArrayDisk, MappedDisk
 from test_ends import Terminal
 from test_layers import on_file_system
@@ -104,13 +103,10 @@ class SlowTest(LiveTest):
             disk.four_at_a_time("none")
             load = Load("read", 16, KIB4, disk.path, name="many", options=["-r", "-t", "16", *options], prefix=prefix)
 
-            def all_wait():
-                return [state_of(load.pid, tid) for tid in other_threads(load.pid)] == ["D"] * 16
-
             def work():
                 server.hold()
                 load.go()
-                self.assertTrue(iotest.wait_until(all_wait))
+                self.assertTrue(iotest.wait_until(lambda: iotest.waiting_threads(load.pid) == 16))
                 time.sleep(0.1)
                 if meanwhile:
                     meanwhile(load)
@@ -486,14 +482,11 @@ class TestSlow(SlowTest):
                 disk.queue("wbt_lat_usec", 0)
             load = Load("fsync", 64, 0, disk.path, name="many", options=["-t", "64"])
 
-            def all_wait():
-                return [state_of(load.pid, tid) for tid in other_threads(load.pid)] == ["D"] * 64
-
             def work():
                 server.hold("FSYNC")
                 load.go()
                 server.asked()
-                self.assertTrue(iotest.wait_until(all_wait))
+                self.assertTrue(iotest.wait_until(lambda: iotest.waiting_threads(load.pid) == 64))
                 server.answer()
                 load.wait()
             rows = self.trace(disk.name, work, "-m", "0").rows
@@ -678,12 +671,9 @@ class TestUserStacks(SlowTest):
         with LoopDisk(64 * MIB) as disk:
             with Tracer("slow", "--json", "-d", disk.name, "-U", *args, "--map-size", "stacks=1",
                         "60") as tracer:
-                tracer.process.send_signal(signal.SIGSTOP)
-                try:
+                with tracer.stopped():
                     for way in self.WAYS:
                         run(self.program, disk.path, way, ROUNDS)
-                finally:
-                    tracer.process.send_signal(signal.SIGCONT)
                 result = tracer.stop()
         self.assert_ended_well(result)
         return result.rows, {**result.losses, **result.early_ends}
@@ -861,11 +851,8 @@ class TestLosses(SlowTest):
         with LoopDisk(64 * MIB) as disk, \
                 Tracer("slow", "--json", "-d", disk.name, "-m", "0", "--limit", "0",
                        "--map-size", f"rows={1 << 16}", "60") as tracer:
-            tracer.process.send_signal(signal.SIGSTOP)
-            try:
+            with tracer.stopped():
                 self.load(disk)()
-            finally:
-                tracer.process.send_signal(signal.SIGCONT)
             for alone in range(1, 9):  # the first ones may find no room either: it is read each second
                 time.sleep(0.5)
                 run_load("read", 1, KIB4, disk.path, name="alone")
@@ -923,7 +910,7 @@ class TestErrors(SlowTest):
     def test_nothing(self):
         with LoopDisk(64 * MIB) as disk:
             result = iotrace("slow", "-d", disk.name, "0.5", "1")
-        said = [line for line in result.err.splitlines() if not self.of_the_machine(line)]
+        said = self.of_run(result.err).splitlines()
         self.assertEqual((result.status, said), (0, ["iotrace: no slow I/O seen"]))
 
 
@@ -960,10 +947,7 @@ class TestFiles(SlowTest):
     """Bytes by file equal the bytes that were written to it or read from it."""
 
     def files(self, disk, work, op="write"):
-        for line in read_text("/proc/mounts").splitlines():
-            if line.split()[0] == disk.path:
-                sync_file_system(line.split()[1])
-        settled(disk.name)
+        written_back(disk)
         result = self.trace(disk.name, work, "-m", "0")
         found = {}
         for row in result.rows:

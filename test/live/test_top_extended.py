@@ -5,7 +5,6 @@ import contextlib
 import errno
 import mmap
 import os
-import signal
 import subprocess
 import tempfile
 
@@ -116,12 +115,9 @@ class TestTimes(ExtendedTest):
         """Rows without slots have all but the percentile, and that is a loss."""
         with LoopDisk(64 * MIB) as disk, Tracer("top", "--json", "-x", "-d", disk.name,
                                                 "--map-size", "keys=3", "30") as tracer:
-            tracer.process.send_signal(signal.SIGSTOP)  # nothing is drained meanwhile
-            try:
+            with tracer.stopped():
                 for _ in range(8):
                     run_load("write", 1, KIB4, disk.path)
-            finally:
-                tracer.process.send_signal(signal.SIGCONT)
             result = tracer.stop()
         self.assert_ended_well(result)
         rows = result.rows

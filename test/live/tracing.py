@@ -16,7 +16,7 @@ import subprocess
 import threading
 import unittest
 
-from running import IOTRACE, children, cleanup, is_busy, patience, read_text, wait_until, where_it_is
+from running import IOTRACE, children, cleanup, is_busy, patience, read_text, state_of, wait_until, where_it_is
 
 UNSEEN = "completions missed"
 UNWIND_ENDS = {"unwind_no_table", "unwind_no_room", "unwind_unmapped", "unwind_expression", "unwind_no_rule",
@@ -176,6 +176,17 @@ class Tracer:
 
     def __exit__(self, *_):
         self.kill()
+
+    @contextlib.contextmanager
+    def stopped(self):
+        """Nothing is drained meanwhile."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            if not wait_until(lambda: state_of(self.pid) == "T"):
+                raise AssertionError("iotrace does not stop")
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     def _collect(self, name, pipe):
         while data := os.read(pipe.fileno(), 65536):
